@@ -1,0 +1,108 @@
+#pragma once
+// Measuring. An engine lives in the worker process of one node, is driven by one thread, and knows nothing of Slurm,
+// limits or verdicts. Every call returns by its deadline or the worker is killed by its supervisor.
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/deadline.hpp"
+#include "base/result.hpp"
+#include "verdict/verdict.hpp"
+
+namespace nccl_check::engine {
+
+// A failure of a check, sorted as the verdict needs it: untested (could not run), broken (hardware missing or in error),
+// hung (deadline passed while waiting for peers), corrupt (wrong data).
+struct Failure {
+  verdict::Class cls = verdict::Class::untested;
+  Error error;
+};
+
+template <class T>
+class [[nodiscard]] Measured {
+ public:
+  Measured(T value) : state_(std::move(value)) {}          // NOLINT
+  Measured(Failure failure) : state_(std::move(failure)) {}  // NOLINT
+  [[nodiscard]] bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+  T& operator*() { return std::get<0>(state_); }
+  T* operator->() { return &std::get<0>(state_); }
+  [[nodiscard]] const Failure& failure() const { return std::get<1>(state_); }
+
+ private:
+  std::variant<T, Failure> state_;
+};
+
+struct Settings {
+  std::string provider;                  // fabric: libfabric provider ("net", "tcp", "cxi", "verbs", ...); empty: the best found
+  std::vector<std::string> interfaces;   // fabric: network interfaces or domains, exact names, one endpoint each; empty: found by itself
+  std::string toward;                    // fabric: where nothing is named, the interface with the route to this address is the last resort
+  std::string library;                   // path of libfabric or libnccl; empty: the loader's own search
+  std::uint64_t most_bytes = 64U << 20U; // no buffer is larger
+};
+
+// What the engine is on this node, for comparing nodes before anything is measured and for the texts.
+struct Description {
+  std::string engine;                             // "fabric"
+  std::map<std::string, std::string> versions;    // {"libfabric": "1.17.0", "provider": "net"}: must be equal on all nodes
+  std::vector<std::string> devices;               // "hs0", "mlx5_0:1", "NVIDIA H200"
+  std::string device_text;                        // for people: "hs0 (tcp)"
+  int ranks = 1;                                  // ranks this worker holds (fabric: 1; nccl: GPUs)
+  double line_rate = 0;                           // GB/s that the network devices carry together by their own word; 0: unknown
+  std::string line_text;                          // where that number is from: "hs0 at 10 Gb/s"
+};
+
+struct Opened {
+  Description description;
+  std::string address;   // opaque, at most 4 KiB: what a peer's connect() or pair_with() needs
+};
+
+// A worker's place in the ring over all nodes. `shared` is the root's opaque address for engines that need one for all (NCCL's unique id).
+struct Place {
+  int rank = 0;
+  int ranks = 1;
+  std::string next;      // address of rank + 1
+  std::string previous;  // address of rank - 1
+  std::string shared;
+};
+
+struct Task {
+  verdict::Operation operation = verdict::Operation::all_reduce;
+  std::uint64_t bytes = 0;    // nccl-tests' size column
+  int warmups = 1;
+  int iterations = 5;
+  bool verify = true;         // check the data after the last iteration, outside the timed part
+  std::uint64_t seed = 0;     // equal on all ranks; the data follows from it
+  // send_recv only: the partner's address and rank; both ways at once. The rank itself: nothing to do.
+  std::string partner;
+  int partner_rank = -1;
+};
+
+struct Samples {
+  std::vector<Nanoseconds> times;   // one an iteration, this rank's own
+  std::uint64_t bytes = 0;          // bytes really used (rounded to what the operation needs)
+  std::uint64_t wrong = 0;          // elements that were not as they should be; 0 when not verified
+  std::string first_wrong;          // "element 17: got 3, expected 5"
+};
+
+// Called from inside waits, at least every 100 ms, with what is being waited for: the worker's sign of life.
+using Heartbeat = std::function<void()>;
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  // Stages, each with its deadline. open() needs no peer; connect() needs all peers to have opened.
+  virtual Measured<Opened> open(const Settings& settings, Deadline deadline) = 0;
+  virtual Measured<Unit> connect(const Place& place, Deadline deadline) = 0;
+  virtual Measured<Samples> measure(const Task& task, Deadline deadline) = 0;
+  // What can be measured on this node alone (fabric: memory_copy). Called before connect(), while peers still open.
+  virtual Measured<Samples> measure_alone(const Task& task, Deadline deadline) = 0;
+};
+
+std::unique_ptr<Engine> make_fabric_engine(Heartbeat heartbeat);
+
+}  // namespace nccl_check::engine
