@@ -84,7 +84,9 @@ Result<std::string> read_file(const std::string& path, std::size_t most_bytes, T
   return text;
 }
 
-bool file_exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+bool file_exists(const std::string& path) {
+  return ::access(path.c_str(), F_OK) == 0;
+}
 
 Status write_file_atomically(const std::string& path, std::string_view text, mode_t mode) {
   auto folders = make_folders(path);
@@ -94,7 +96,8 @@ Status write_file_atomically(const std::string& path, std::string_view text, mod
   if (!fd) return system_error("make a temporary file beside", path);
   auto written = write_all(fd.get(), text, temporary);
   if (written && ::fchmod(fd.get(), mode) != 0) written = system_error("chmod", temporary);
-  if (written && ::rename(temporary.c_str(), path.c_str()) != 0) written = system_error("rename into place", path);
+  if (written && ::rename(temporary.c_str(), path.c_str()) != 0)
+    written = system_error("rename into place", path);
   if (!written) ::unlink(temporary.c_str());
   return written;
 }

@@ -16,7 +16,8 @@
 namespace nccl_check {
 namespace {
 
-constexpr int first_free_fd = 64;  // descriptors are parked from here on while the child's own numbers are set up
+constexpr int first_free_fd =
+    64;  // descriptors are parked from here on while the child's own numbers are set up
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> out;
@@ -95,7 +96,8 @@ Result<Child> Child::start(const Command& command) {
   // Parked high, so that the child's own descriptors do not land on it.
   UniqueFd write_end(::fcntl(failure[1], F_DUPFD_CLOEXEC, 4 * first_free_fd));
   ::close(failure[1]);
-  if (!write_end) return Error{fmt::format("cannot park a pipe: {}", std::strerror(errno)), command.program, ""};
+  if (!write_end)
+    return Error{fmt::format("cannot park a pipe: {}", std::strerror(errno)), command.program, ""};
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return Error{fmt::format("cannot fork: {}", std::strerror(errno)), command.program, ""};
@@ -185,9 +187,9 @@ Result<Finished> run(Command command, const std::string& input, Deadline deadlin
     pipe.read.reset(ends[0]);
     pipe.write.reset(ends[1]);
   }
-  command.descriptors.insert(command.descriptors.end(), {{0, pipes[0].read.get()},
-                                                         {1, pipes[1].write.get()},
-                                                         {2, pipes[2].write.get()}});
+  command.descriptors.insert(
+      command.descriptors.end(),
+      {{0, pipes[0].read.get()}, {1, pipes[1].write.get()}, {2, pipes[2].write.get()}});
   auto child = Child::start(command);
   if (!child) return child.error();
   pipes[0].read.reset();

@@ -1,5 +1,6 @@
 #pragma once
-// Children with a deadline: started in a process group of their own that dies with its parent, killed as a group, reaped.
+// Children with a deadline: started in a process group of their own that dies with its parent, killed as a
+// group, reaped.
 #include <sys/types.h>
 
 #include <functional>
@@ -14,12 +15,14 @@
 namespace nccl_check {
 
 struct Command {
-  std::string program;                    // an absolute path
-  std::vector<std::string> arguments;     // without the program's own name
-  std::vector<std::string> environment;   // "NAME=value": all the child gets
-  // Descriptors that the child finds at fixed numbers (child number, ours); 0, 1 and 2 that are not named are /dev/null.
+  std::string program;                   // an absolute path
+  std::vector<std::string> arguments;    // without the program's own name
+  std::vector<std::string> environment;  // "NAME=value": all the child gets
+  // Descriptors that the child finds at fixed numbers (child number, ours); 0, 1 and 2 that are not named are
+  // /dev/null.
   std::vector<std::pair<int, int>> descriptors;
-  // Runs in the child before exec, only async-signal-safe calls; returns 0 or an errno, which start() reports.
+  // Runs in the child before exec, only async-signal-safe calls; returns 0 or an errno, which start()
+  // reports.
   std::function<int()> prepare;
 };
 
@@ -39,11 +42,11 @@ class Child {
   ~Child();  // kills the group and waits at most half a second
 
   [[nodiscard]] pid_t pid() const { return pid_; }
-  [[nodiscard]] bool running();                        // reaps it if it has ended
+  [[nodiscard]] bool running();  // reaps it if it has ended
   [[nodiscard]] std::optional<Exit> exit() const { return exit_; }
-  std::optional<Exit> wait(Deadline deadline);         // nothing: it still runs
-  // SIGTERM to the group, SIGCONT so that a stopped one hears it, then after `grace` SIGKILL; reaps. Nothing: it can't be
-  // killed (uninterruptible sleep).
+  std::optional<Exit> wait(Deadline deadline);  // nothing: it still runs
+  // SIGTERM to the group, SIGCONT so that a stopped one hears it, then after `grace` SIGKILL; reaps. Nothing:
+  // it can't be killed (uninterruptible sleep).
   std::optional<Exit> end(Clock::duration grace);
 
  private:
@@ -60,6 +63,7 @@ struct Finished {
 };
 
 // Runs a program to its end, or to the deadline and kills it then. `input` goes to its stdin.
-Result<Finished> run(Command command, const std::string& input, Deadline deadline, std::size_t most_bytes = 1 << 20);
+Result<Finished> run(Command command, const std::string& input, Deadline deadline,
+                     std::size_t most_bytes = 1 << 20);
 
 }  // namespace nccl_check

@@ -6,7 +6,8 @@
 
 namespace nccl_check {
 
-// The thing that failed and how; where (file:line, node, port); what to do. `where` and `remedy` may be empty.
+// The thing that failed and how; where (file:line, node, port); what to do. `where` and `remedy` may be
+// empty.
 struct Error {
   std::string what;
   std::string where;
@@ -39,6 +40,8 @@ class [[nodiscard]] Result {
 
 struct Unit {};
 using Status = Result<Unit>;
-inline Status success() { return Unit{}; }
+inline Status success() {
+  return Unit{};
+}
 
 }  // namespace nccl_check

@@ -11,7 +11,8 @@ namespace {
 constexpr std::size_t most_hosts = 65'536;
 
 Error bad_hostlist(std::string_view list, const char* why) {
-  return Error{fmt::format("'{}' is not a host list: {}", printable(list), why), "", "expected such as n[1-4],m7"};
+  return Error{fmt::format("'{}' is not a host list: {}", printable(list), why), "",
+               "expected such as n[1-4],m7"};
 }
 
 struct Numbered {
@@ -56,7 +57,8 @@ Status expand_one(std::string_view element, const std::string& before, std::vect
       return bad_hostlist(whole, "a range that is none");
     if (high - low >= most_hosts) return bad_hostlist(whole, "more than 65,536 names");
     for (std::uint64_t n = low; n <= high; ++n) {
-      auto inner = expand_one(element.substr(close + 1), prefix + fmt::format("{:0{}}", n, low_text.size()), out, whole);
+      auto inner = expand_one(element.substr(close + 1), prefix + fmt::format("{:0{}}", n, low_text.size()),
+                              out, whole);
       if (!inner) return inner;
     }
   }
@@ -92,6 +94,33 @@ std::string printable(std::string_view text, std::size_t most) {
   std::string out;
   for (char c : text.substr(0, most)) out += (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) ? '?' : c;
   if (text.size() > most) out += "...";
+  return out;
+}
+
+std::string to_hex(std::string_view bytes) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string out;
+  out.reserve(2 * bytes.size());
+  for (char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += digits[byte >> 4U];
+    out += digits[byte & 15U];
+  }
+  return out;
+}
+
+Result<std::string> from_hex(std::string_view digits) {
+  const auto value = [](char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  };
+  std::string out;
+  if (digits.size() % 2 != 0) return Error{"an odd number of hexadecimal digits", "", ""};
+  for (std::size_t i = 0; i < digits.size(); i += 2) {
+    const int high = value(digits[i]);
+    const int low = value(digits[i + 1]);
+    if (high < 0 || low < 0) return Error{"not hexadecimal digits (0-9, a-f)", "", ""};
+    out += static_cast<char>(high * 16 + low);
+  }
   return out;
 }
 

@@ -16,7 +16,8 @@ struct Split {
 
 Split split_unit(std::string_view text) {
   std::size_t end = 0;
-  while (end < text.size() && (std::isdigit(static_cast<unsigned char>(text[end])) != 0 || text[end] == '.')) ++end;
+  while (end < text.size() && (std::isdigit(static_cast<unsigned char>(text[end])) != 0 || text[end] == '.'))
+    ++end;
   return {text.substr(0, end), text.substr(end)};
 }
 
@@ -33,7 +34,8 @@ Result<double> parse_number(std::string_view text) {
 
 Result<std::uint64_t> parse_size(std::string_view text) {
   auto [number, unit] = split_unit(text);
-  const Error bad{fmt::format("'{}' is not a size", text), "", "write bytes, or a number with K, M or G, such as 256M"};
+  const Error bad{fmt::format("'{}' is not a size", text), "",
+                  "write bytes, or a number with K, M or G, such as 256M"};
   std::uint64_t value = 0;
   const char* end = number.data() + number.size();
   auto [stop, code] = std::from_chars(number.data(), end, value);
@@ -57,7 +59,8 @@ Result<std::uint64_t> parse_size(std::string_view text) {
 
 Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
   auto [number, unit] = split_unit(text);
-  const Error bad{fmt::format("'{}' is not a time", text), "", "write a number with ms, s, m, h or d, such as 10s"};
+  const Error bad{fmt::format("'{}' is not a time", text), "",
+                  "write a number with ms, s, m, h or d, such as 10s"};
   auto value = parse_number(number);
   if (!value) return bad;
   double scale = 0;
