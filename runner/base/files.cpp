@@ -1,9 +1,7 @@
 #include "base/files.hpp"
 
-#include <acl/libacl.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/acl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -100,17 +98,6 @@ Status write_file_atomically(const std::string& path, std::string_view text, mod
     written = system_error("rename into place", path);
   if (!written) ::unlink(temporary.c_str());
   return written;
-}
-
-Status let_user_read(const std::string& path, uid_t user) {
-  acl_t acl = ::acl_from_text(fmt::format("u::rw,u:{}:r,g::-,m::r,o::-", user).c_str());
-  if (acl == nullptr) return system_error("make an access list for", path);
-  const int failed = ::acl_set_file(path.c_str(), ACL_TYPE_ACCESS, acl);
-  const int code = errno;
-  ::acl_free(acl);
-  errno = code;
-  if (failed != 0) return system_error("set the access list of", path);
-  return success();
 }
 
 Status append_line(const std::string& path, std::string_view line, mode_t mode) {

@@ -79,7 +79,7 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
   }
   const double ms = *value * scale;
   if (ms < 0 || ms > 1e12) return bad;
-  return std::chrono::milliseconds(std::llround(ms));
+  return std::chrono::milliseconds(static_cast<long long>(ms + 0.5));
 }
 
 std::string format_size(std::uint64_t bytes) {
