@@ -69,6 +69,7 @@ struct Measure {
 
 struct Restart {
   std::uint32_t id = 0;
+  bool alone = false;  // measure this node alone once more
 };
 
 struct Answer {
@@ -98,7 +99,8 @@ struct Acted {
 };
 
 struct FailJob {
-  std::vector<std::string> lines;  // what the user is to read
+  std::vector<std::string> requeued;   // what the user is to read where the job can be requeued
+  std::vector<std::string> cancelled;  // ... and where it can't
   std::vector<std::string>
       avoid;                     // nodes that the requeued job must not get, since nothing else keeps it away
   std::vector<std::string> out;  // culprits, for the text

@@ -1,0 +1,878 @@
+#include "job/session/coordinator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "report/lines.hpp"
+
+namespace nccl_check::job {
+namespace {
+
+using verdict::Class;
+using verdict::Operation;
+
+// One operation should take about this long at the limit: long enough to hide latency, short enough for many samples.
+constexpr double operation_seconds = 0.08;
+// ... and at what was measured at most this long, so that a very slow node does not eat the whole budget.
+constexpr double slow_operation_seconds = 0.25;
+constexpr std::uint64_t first_bytes = 256 * 1024;
+constexpr int first_batch = 3;
+constexpr int next_batch = 4;
+constexpr int pair_batch = 6;
+// After a failure whose cause may lie elsewhere: the time that a gate needs to see that its own worker gives no sign of life.
+constexpr auto local_cause_wait = Milliseconds(2600);
+constexpr auto other_causes_wait = Milliseconds(300);
+constexpr auto open_limit = std::chrono::seconds(6);
+constexpr auto act_limit = Milliseconds(1500);
+
+std::uint64_t power_of_two_below(double bytes) {
+  std::uint64_t size = 4096;
+  while (static_cast<double>(size) * 2 <= bytes && size < (1ULL << 40U)) size *= 2;
+  return size;
+}
+
+double milliseconds(Clock::duration t) { return std::chrono::duration<double, std::milli>(t).count(); }
+
+double median(const std::vector<double>& values) {
+  // The judge's own estimate; against a limit of no consequence.
+  const auto judgement = verdict::judge(values, 1);
+  return judgement ? judgement->estimate : 0;
+}
+
+// Samples that can't be judged (none at all, or no number) are more to be measured, never a pass.
+verdict::Judgement judged(const std::vector<double>& values, double limit) {
+  const auto judgement = verdict::judge(values, limit);
+  return judgement ? *judgement : verdict::Judgement{};
+}
+
+std::uint32_t limit_ms(Clock::duration t) {
+  return static_cast<std::uint32_t>(std::clamp(milliseconds(t), 1.0, 600'000.0));
+}
+
+}  // namespace
+
+Coordinator::Coordinator(CoordinatorSettings settings, Clock::time_point now)
+    : settings_(std::move(settings)),
+      began_(now),
+      verdict_by_(now + Milliseconds(settings_.budget_ms)),
+      phase_limit_(now + Milliseconds(std::min(settings_.join_ms, settings_.budget_ms))) {
+  for (std::size_t i = 0; i < settings_.nodes.size(); ++i) {
+    members_.push_back({});
+    members_.back().node = settings_.nodes[i];
+    pending_.insert(i);
+  }
+}
+
+// ---- what arrives
+
+void Coordinator::message(std::size_t node, MessageType type, std::string_view payload, Clock::time_point now) {
+  auto& member = members_[node];
+  const auto unfit = [&](const Error& error) { left(node, "said " + error.text(), now); };
+  switch (type) {
+    case MessageType::join: {
+      auto join = decode<Join>(payload);
+      if (!join) return unfit(join.error());
+      if (member.join) return left(node, "joined twice", now);
+      member.here = true;
+      member.join = std::move(*join);
+      if (phase_ == Phase::joining) pending_.erase(node);
+      break;
+    }
+    case MessageType::ready: {
+      auto ready = decode<Ready>(payload);
+      if (!ready) return unfit(ready.error());
+      member.ready = std::move(*ready);
+      if (phase_ == Phase::opening || phase_ == Phase::rechecking || phase_ == Phase::restarting) pending_.erase(node);
+      break;
+    }
+    case MessageType::connected:
+    case MessageType::measured: {
+      auto answer = decode<Answer>(payload);
+      if (!answer) return unfit(answer.error());
+      if (answer->id != member.expected || !pending_.contains(node)) break;  // of a round that is over
+      samples_[node] = std::move(answer->samples);
+      pending_.erase(node);
+      break;
+    }
+    case MessageType::failed: {
+      auto failed = decode<Failed>(payload);
+      if (!failed) return unfit(failed.error());
+      failed->text = printable(failed->text, 500);
+      if (failures_.contains(node)) break;
+      const bool stale = failed->id != 0 && failed->id != member.expected;
+      if (stale && !failed->local) break;
+      if (failed->local || pending_.contains(node)) {
+        failures_[node] = *failed;
+        pending_.erase(node);
+        if (phase_ != Phase::pairing && phase_ != Phase::joining)
+          phase_limit_ = std::min(phase_limit_, now + (failed->local ? Clock::duration(other_causes_wait)
+                                                                     : Clock::duration(local_cause_wait)));
+      }
+      break;
+    }
+    case MessageType::acted: {
+      auto acted = decode<Acted>(payload);
+      if (!acted) return unfit(acted.error());
+      if (phase_ == Phase::failing) {
+        fate_ = acted->text;
+      } else {
+        acted->text = printable(acted->text);
+        acted_[node] = *acted;
+      }
+      pending_.erase(node);
+      break;
+    }
+    default:
+      return left(node, fmt::format("said something of type {} that only a coordinator says", static_cast<int>(type)), now);
+  }
+  tick(now);
+}
+
+void Coordinator::left(std::size_t node, const std::string& why, Clock::time_point now) {
+  auto& member = members_[node];
+  if (phase_ == Phase::finished || !member.gone.empty()) return;
+  member.here = false;
+  member.gone = why;
+  if (member.part && phase_ != Phase::acting && phase_ != Phase::failing && !failures_.contains(node)) {
+    failures_[node] = {0, Class::untested, "", "its gate went away: " + why, true};
+    if (phase_ != Phase::pairing) phase_limit_ = std::min(phase_limit_, now + Clock::duration(other_causes_wait));
+  }
+  pending_.erase(node);
+  tick(now);
+}
+
+void Coordinator::tick(Clock::time_point now) {
+  if (phase_ == Phase::finished) return;
+  const bool before_verdict = phase_ != Phase::acting && phase_ != Phase::failing;
+  if (before_verdict && now >= verdict_by_ && phase_ != Phase::joining) return out_of_time(now);
+  if (phase_ == Phase::pairing) {
+    bool all = true;
+    for (auto& pair : pairs_) {
+      if (!pair.over) advance_pair(pair, now);
+      all = all && pair.over;
+    }
+    if (all) end_pairing(now);
+    return;
+  }
+  if (phase_ == Phase::topology) return;
+  if (pending_.empty() || now >= phase_limit_) phase_over(now);
+}
+
+// What is known by the deadline has to do. Nodes that still owe an answer are named; that alone accuses nobody.
+void Coordinator::out_of_time(Clock::time_point now) {
+  const bool all_nodes = phase_ == Phase::connecting || phase_ == Phase::calibrating || phase_ == Phase::measuring;
+  if (phase_ == Phase::opening || phase_ == Phase::rechecking)
+    for (auto i : pending_) fault(i, Class::untested, false, "no answer in stage open by the deadline", "no answer");
+  std::vector<std::string> silent;
+  for (auto i : pending_) silent.push_back(members_[i].node);
+  if (all_nodes && failures_.empty()) {
+    localizing_ = Class::hung;
+    hang_text_ = fmt::format("no answer from {} by the deadline", compress_hostlist(silent));
+    return conclude(now);
+  }
+  if (!all_nodes || !take_faults(now)) conclude(now);
+  // A search that was begun just now has no time left.
+  if (phase_ != Phase::acting && phase_ != Phase::failing && phase_ != Phase::finished) conclude(now);
+}
+
+Clock::time_point Coordinator::next_tick() const {
+  if (phase_ == Phase::acting || phase_ == Phase::failing) return phase_limit_;
+  return std::min(phase_limit_, verdict_by_);
+}
+
+std::vector<Outgoing> Coordinator::take_outgoing() { return std::exchange(outgoing_, {}); }
+
+void Coordinator::phase_over(Clock::time_point now) {
+  switch (phase_) {
+    case Phase::joining:
+      return begin_opening(now);
+    case Phase::opening:
+    case Phase::rechecking:
+      return end_opening(now);
+    case Phase::connecting:
+      if (!take_faults(now)) begin_calibrating(now);
+      return;
+    case Phase::calibrating:
+      if (!take_faults(now)) begin_measuring(now);
+      return;
+    case Phase::measuring:
+      if (!take_faults(now)) end_measuring(now);
+      return;
+    case Phase::restarting:
+      return begin_pairing(now);  // who is not ready by now is found there
+    case Phase::acting:
+      return end_acting(now);
+    case Phase::failing:
+      return finish("fail-job");
+    case Phase::topology:
+    case Phase::pairing:
+    case Phase::finished:
+      return;
+  }
+}
+
+// ---- who takes part
+
+bool Coordinator::mismatched(const std::vector<std::size_t>& nodes, bool versions) {
+  std::set<std::string> keys;
+  const auto of = [&](std::size_t i) -> const std::map<std::string, std::string>& {
+    return versions ? members_[i].ready->description.versions : members_[i].join->settings;
+  };
+  for (auto i : nodes)
+    for (const auto& [key, value] : of(i)) keys.insert(key);
+  std::vector<std::string> texts;
+  for (const auto& key : keys) {
+    std::map<std::string, std::vector<std::string>> by_value;
+    for (auto i : nodes) {
+      const auto found = of(i).find(key);
+      by_value[found == of(i).end() ? "(none)" : found->second].push_back(members_[i].node);
+    }
+    if (by_value.size() < 2) continue;
+    std::vector<std::string> parts;
+    for (const auto& [value, names] : by_value)
+      parts.push_back(fmt::format("{} on {}", printable(value, 60), compress_hostlist(names)));
+    texts.push_back(fmt::format("{}: {}", printable(key, 60), join(parts, ", ")));
+  }
+  if (texts.empty()) return false;
+  verdict_.cls = Class::mismatched;
+  verdict_.job_at_fault = true;
+  verdict_.summary = "the nodes differ in " + join(texts, "; ");
+  return true;
+}
+
+void Coordinator::begin_opening(Clock::time_point now) {
+  std::vector<std::size_t> here;
+  std::vector<std::size_t> reusing;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    auto& member = members_[i];
+    if (!member.here) {
+      fault(i, Class::untested, false,
+            member.gone.empty()
+                ? fmt::format("did not join within {}", format_seconds(now - began_))
+                : printable(member.gone, 300),
+            "did not join");
+      continue;
+    }
+    switch (member.join->participation) {
+      case Participation::measure:
+        ranks_.push_back(i);
+        here.push_back(i);
+        break;
+      case Participation::reuse:
+        reusing.push_back(i);
+        here.push_back(i);
+        break;
+      case Participation::off:
+      case Participation::untested:
+        fault(i, Class::untested, false, member.join->why, member.join->why);
+        break;
+    }
+  }
+  if (mismatched(here, false)) return conclude(now);
+  // A node alone among nodes with recent verdicts needs one of them as its partner.
+  if (ranks_.size() == 1 && settings_.job_scope && !reusing.empty()) {
+    const auto nearest = *std::min_element(reusing.begin(), reusing.end(), [&](std::size_t a, std::size_t b) {
+      const auto distance = [&](std::size_t i) { return i > ranks_[0] ? i - ranks_[0] : ranks_[0] - i; };
+      return distance(a) < distance(b);
+    });
+    send(nearest, MessageType::start, "{}");
+    ranks_.push_back(nearest);
+    std::sort(ranks_.begin(), ranks_.end());
+  }
+  if (ranks_.empty()) {
+    for (auto i : reusing) verdict_.busbw = std::max(verdict_.busbw, members_[i].join->reused_busbw);
+    return conclude(now);
+  }
+  phase_ = Phase::opening;
+  std::set<std::size_t> missing;
+  for (auto i : ranks_) {
+    members_[i].part = true;
+    if (!members_[i].ready && !failures_.contains(i)) missing.insert(i);
+  }
+  await(missing, open_limit, now);
+  tick(now);
+}
+
+void Coordinator::end_opening(Clock::time_point now) {
+  for (auto i : pending_)
+    failures_[i] = {0, Class::untested, "open", "no answer in stage open", true};
+  // A node that can't open its devices is left out; the others are still worth measuring, unless a node is to blame.
+  std::vector<std::size_t> rest;
+  bool blame = false;
+  for (auto i : ranks_) {
+    const auto failed = failures_.find(i);
+    if (failed == failures_.end()) {
+      rest.push_back(i);
+      continue;
+    }
+    const auto& f = failed->second;
+    const bool culprit = f.cls == Class::hung || f.cls == Class::broken || f.cls == Class::corrupt;
+    blame = blame || culprit;
+    fault(i, f.cls, culprit, f.text, fmt::format("{} {}", verdict::name(f.cls), f.text));
+    members_[i].part = false;
+  }
+  failures_.clear();
+  ranks_ = rest;
+  if (blame || ranks_.empty()) return conclude(now);
+  if (mismatched(ranks_, true)) return conclude(now);
+
+  std::set<std::size_t> again;
+  for (auto i : ranks_) {
+    auto& member = members_[i];
+    if (!member.ready->alone) continue;
+    const auto& alone = *member.ready->alone;
+    const auto limit = member.join->limits.find(Operation::memory_copy);
+    std::vector<double> values;
+    for (auto t : alone.times) values.push_back(verdict::busbw(Operation::memory_copy, 1, alone.bytes, t));
+    if (alone.wrong > 0) {
+      fault(i, Class::corrupt, true, fmt::format("memory copy: {} wrong elements, first {}", alone.wrong, alone.first_wrong),
+            fmt::format("corrupt memory copy, {} wrong", alone.wrong));
+      blame = true;
+      continue;
+    }
+    if (limit == member.join->limits.end() || limit->second.busbw <= 0) continue;
+    const auto judgement = judged(values, limit->second.busbw);
+    if (!judgement.slow()) {
+      member.ready->alone.reset();
+      continue;
+    }
+    if (++member.alone_slow < 2) {
+      again.insert(i);
+      continue;
+    }
+    fault(i, Class::slow, true,
+          fmt::format("memory copy {} GB/s, limit {} ({})", format_rate(judgement.estimate), format_rate(limit->second.busbw),
+                      limit->second.source),
+          fmt::format("slow memory copy {} < {} GB/s", format_rate(judgement.estimate), format_rate(limit->second.busbw)));
+    verdict_.nodes.back().busbw = judgement.estimate;
+    verdict_.nodes.back().limit = limit->second.busbw;
+    blame = true;
+  }
+  if (blame) return conclude(now);
+  if (!again.empty()) {  // never on one measurement: once more in a fresh worker
+    phase_ = Phase::rechecking;
+    for (auto i : again) {
+      expect_answer(i);
+      send(i, MessageType::restart, encode(Restart{members_[i].expected, true}));
+      members_[i].ready.reset();
+    }
+    return await(again, open_limit, now);
+  }
+  if (!settings_.job_scope || ranks_.size() < 2) return conclude(now);
+  begin_connecting(now);
+}
+
+// ---- all nodes together
+
+void Coordinator::begin_connecting(Clock::time_point now) {
+  phase_ = Phase::connecting;
+  const auto limit = std::min<Clock::duration>(std::chrono::seconds(4), left_of(now) / 3);
+  const auto n = ranks_.size();
+  const auto address = [&](std::size_t rank) { return members_[ranks_[rank % n]].ready->address; };
+  for (std::size_t r = 0; r < n; ++r) {
+    expect_answer(ranks_[r]);
+    Connect connect{members_[ranks_[r]].expected, {}, limit_ms(limit)};
+    connect.place = {static_cast<int>(r), static_cast<int>(n), address(r + 1), address(r + n - 1), address(0)};
+    send(ranks_[r], MessageType::connect, encode(connect));
+  }
+  await({ranks_.begin(), ranks_.end()}, limit + Milliseconds(500), now);
+}
+
+void Coordinator::begin_calibrating(Clock::time_point now) {
+  phase_ = Phase::calibrating;
+  const auto bytes = settings_.size != 0 ? settings_.size : std::min<std::uint64_t>(first_bytes, settings_.most_bytes);
+  measure_all(std::min(bytes, settings_.most_bytes), 1, 1, left_of(now) / 3, now);
+}
+
+void Coordinator::begin_measuring(Clock::time_point now) {
+  phase_ = Phase::measuring;
+  const auto first = combined(settings_.collective, ranks_);
+  const double seen = first.empty() ? 0 : first.front();
+  const double factor = verdict::bus_factor(settings_.collective, static_cast<int>(ranks_.size()));
+  if (settings_.size != 0) {
+    bytes_ = std::min(settings_.size, settings_.most_bytes);
+  } else {
+    const double limit = limit_of(settings_.collective, ranks_).busbw;
+    double bytes = limit > 0 ? std::clamp(seen * slow_operation_seconds, limit * operation_seconds / 6, limit * operation_seconds)
+                             : seen * operation_seconds;
+    bytes_ = std::clamp(power_of_two_below(bytes * 1e9 / factor), std::min(first_bytes, settings_.most_bytes),
+                        settings_.most_bytes);
+  }
+  measure_all(bytes_, 1, first_batch, left_of(now) * 2 / 5, now);
+}
+
+void Coordinator::end_measuring(Clock::time_point now) {
+  const auto more = combined(settings_.collective, ranks_);
+  values_.insert(values_.end(), more.begin(), more.end());
+  for (const auto& [node, samples] : samples_) {
+    if (samples.wrong == 0) continue;
+    wrong_ += samples.wrong;
+    if (first_wrong_.empty()) first_wrong_ = members_[node].node + ": " + samples.first_wrong;
+  }
+  const double limit = limit_of(settings_.collective, ranks_).busbw;
+  verdict_.busbw = median(values_);
+  verdict_.limit = limit;
+  if (wrong_ > 0) return begin_localizing(Class::corrupt, now);
+
+  // A user's own number is judged by the median alone, so on as many samples as an accusation needs.
+  if (settings_.wanted_busbw > 0 && values_.size() < verdict::Rule{}.least_slow)
+    return measure_all(bytes_, 0, next_batch, left_of(now) / 2, now);
+  // The all-node round triggers the search, it accuses nobody.
+  const double least = std::max(limit, settings_.wanted_busbw);
+  if (least > 0) {
+    const auto judgement = verdict::judge_trigger(values_, least);
+    if (judgement && judgement->more) return measure_all(bytes_, 0, next_batch, left_of(now) / 2, now);
+    if (limit > 0) {
+      const auto against_limit = verdict::judge_trigger(values_, limit);
+      if (!against_limit || against_limit->slow()) return begin_localizing(Class::slow, now);
+    }
+  }
+  conclude(now);
+}
+
+// Failures of a round in which all nodes took part. A cause within a node ends the check; peers that wait for one another
+// without one are a hang across nodes, which fresh workers in pairs may explain.
+bool Coordinator::take_faults(Clock::time_point now) {
+  // Where a failure cut the round short, whoever is still at it has nothing to answer for.
+  if (now >= round_limit_)
+    for (auto i : pending_) failures_[i] = {0, Class::untested, "", "its gate stopped answering", true};
+  if (failures_.empty()) return false;
+  bool local = false;
+  for (const auto& [i, f] : failures_) {
+    if (!f.local) continue;
+    local = true;
+    const bool culprit = f.cls == Class::hung || f.cls == Class::broken || f.cls == Class::corrupt;
+    fault(i, f.cls, culprit, f.text, fmt::format("{} {}", verdict::name(f.cls), f.text));
+  }
+  if (local) {
+    conclude(now);
+    return true;
+  }
+  bool hung = false;
+  for (const auto& [i, f] : failures_) {
+    hung = hung || f.cls == Class::hung;
+    if (hang_text_.empty() || f.cls == Class::hung) hang_text_ = fmt::format("{}: {}", members_[i].node, f.text);
+  }
+  begin_localizing(hung ? Class::hung : Class::untested, now);
+  return true;
+}
+
+// ---- pairs
+
+void Coordinator::begin_localizing(Class cls, Clock::time_point now) {
+  localizing_ = cls;
+  failures_.clear();
+  samples_.clear();
+  pending_.clear();
+  phase_ = Phase::topology;
+  phase_limit_ = verdict_by_;
+  if (ranks_.size() < 4 || left_of(now) < std::chrono::seconds(1)) set_topology({}, now);
+}
+
+void Coordinator::set_topology(const std::map<std::string, std::string>& leaf_of, Clock::time_point now) {
+  if (phase_ != Phase::topology) return;
+  std::vector<localization::Node> nodes;
+  for (auto i : ranks_) {
+    const auto leaf = leaf_of.find(members_[i].node);
+    nodes.push_back({members_[i].node, leaf == leaf_of.end() ? "" : leaf->second});
+  }
+  localization::Settings settings;
+  // A worker that lost its peer for no cause of its own is looked for as a hang is: in pairs of fresh workers.
+  settings.all_nodes = localizing_ == Class::untested ? Class::hung : localizing_;
+  localization_.emplace(std::move(nodes), settings);
+  next_round(now);
+}
+
+void Coordinator::next_round(Clock::time_point now) {
+  pairs_.clear();
+  const auto round = localization_->next_round();
+  if (!round) return conclude(now);
+  std::set<std::size_t> restart;
+  for (const auto& pair : round->pairs) {
+    pairs_.push_back({pair, {}, 0, false, false});
+    for (auto i : members_of(pairs_.back()))
+      if (round->fresh || spent_.contains(i)) restart.insert(i);
+  }
+  if (restart.empty()) return begin_pairing(now);
+  begin_restarting(restart, now);
+}
+
+void Coordinator::begin_restarting(const std::set<std::size_t>& nodes, Clock::time_point now) {
+  phase_ = Phase::restarting;
+  failures_.clear();
+  for (auto i : nodes) {
+    spent_.erase(i);
+    expect_answer(i);
+    members_[i].ready.reset();
+    send(i, MessageType::restart, encode(Restart{members_[i].expected, false}));
+  }
+  await(nodes, std::min<Clock::duration>(open_limit, left_of(now) / 2), now);
+  tick(now);
+}
+
+void Coordinator::begin_pairing(Clock::time_point now) {
+  phase_ = Phase::pairing;
+  samples_.clear();
+  pending_.clear();
+  // A round may take two fifths of what is left, but two seconds in any case, so that there is time for the next ones.
+  const auto share = std::min<Clock::duration>(left_of(now) * 2 / 5, std::chrono::seconds(6));
+  phase_limit_ = now + std::min(left_of(now), std::max<Clock::duration>(share, std::chrono::seconds(2)));
+  for (auto& pair : pairs_) {
+    const auto nodes = members_of(pair);
+    pair.limit = limit_of(Operation::send_recv, {nodes[0], nodes[1]}).busbw;
+    measure_pair(pair, 1, pair_batch, now);
+  }
+  tick(now);
+}
+
+void Coordinator::measure_pair(Pair& pair, int warmups, int iterations, Clock::time_point now) {
+  const auto [a, b] = members_of(pair);
+  const double speed = pair.limit > 0 ? std::clamp(verdict_.busbw * slow_operation_seconds,
+                                                   pair.limit * operation_seconds / 3, pair.limit * operation_seconds)
+                                      : verdict_.busbw * operation_seconds;
+  Measure measure;
+  measure.task.operation = Operation::send_recv;
+  measure.task.bytes = std::clamp(power_of_two_below(speed * 1e9), std::min(first_bytes, settings_.most_bytes),
+                                  settings_.most_bytes);
+  measure.task.warmups = warmups;
+  measure.task.iterations = iterations;
+  measure.task.seed = ++last_seed_;
+  measure.limit_ms = limit_ms(phase_limit_ - now);
+  for (auto [self, other] : {std::pair{a, b}, std::pair{b, a}}) {
+    if (!members_[self].ready || !members_[other].ready) continue;  // advance_pair() sees it
+    expect_answer(self);
+    measure.id = members_[self].expected;
+    measure.task.partner = members_[other].ready->address;
+    measure.task.partner_rank = static_cast<int>(other);
+    samples_.erase(self);
+    pending_.insert(self);
+    send(self, MessageType::measure, encode(measure));
+  }
+}
+
+void Coordinator::pair_over(Pair& pair, localization::Finding finding, std::vector<std::size_t> lost) {
+  pair.over = true;
+  for (auto i : members_of(pair)) {
+    pending_.erase(i);
+    if (finding == localization::Finding::hung || finding == localization::Finding::failed) spent_.insert(i);
+  }
+  localization::Measurement measurement{pair.nodes, finding, 0, pair.values.size(), std::move(lost)};
+  if (finding != localization::Finding::hung && finding != localization::Finding::failed)
+    measurement.busbw = median(pair.values);
+  if (auto recorded = localization_->record(measurement); !recorded)
+    hang_text_ = recorded.error().text();  // shown with the verdict: a measurement that can't be used is no secret
+}
+
+void Coordinator::advance_pair(Pair& pair, Clock::time_point now) {
+  using localization::Finding;
+  const auto nodes = members_of(pair);
+  const std::array<std::size_t, 2> ranks{pair.nodes.a, pair.nodes.b};
+  // A cause within one of the two says nothing about the other.
+  std::vector<std::size_t> lost;
+  for (std::size_t k = 0; k < 2; ++k) {
+    const auto i = nodes[k];
+    const auto failed = failures_.find(i);
+    const bool local = failed != failures_.end() && failed->second.local;
+    if (!local && members_[i].ready && members_[i].here) continue;
+    lost.push_back(ranks[k]);
+    const bool culprit = local && (failed->second.cls == Class::hung || failed->second.cls == Class::broken);
+    if (culprit) fault(i, failed->second.cls, true, failed->second.text, fmt::format("{} {}", verdict::name(failed->second.cls), failed->second.text));
+  }
+  if (!lost.empty()) return pair_over(pair, Finding::failed, lost);
+
+  const bool waiting = pending_.contains(nodes[0]) || pending_.contains(nodes[1]);
+  const bool failed = failures_.contains(nodes[0]) || failures_.contains(nodes[1]);
+  // The other one's gate may still find a cause within it.
+  if (waiting && now < phase_limit_ + Milliseconds(500)) return;
+  if (waiting || failed) return pair_over(pair, Finding::hung);
+
+  const auto values = combined(Operation::send_recv, {nodes[0], nodes[1]});
+  pair.values.insert(pair.values.end(), values.begin(), values.end());
+  for (auto i : nodes) {
+    const auto& samples = samples_[i];
+    pair.corrupt = pair.corrupt || samples.wrong > 0;
+    if (samples.wrong > 0 && first_wrong_.empty()) first_wrong_ = members_[i].node + ": " + samples.first_wrong;
+  }
+  const auto speed = pair.limit > 0 ? judged(pair.values, pair.limit) : verdict::Judgement{};
+  const bool enough = pair.values.size() >= verdict::Rule{}.least_slow;
+  if (pair.corrupt && enough) return pair_over(pair, Finding::corrupt);
+  if (pair.limit > 0 && localizing_ != Class::corrupt && speed.more && now < phase_limit_)
+    return measure_pair(pair, 0, next_batch, now);
+  pair_over(pair, speed.slow() && localizing_ != Class::corrupt ? Finding::slow : Finding::fast);
+}
+
+void Coordinator::end_pairing(Clock::time_point now) {
+  for (auto& pair : pairs_)
+    for (std::size_t k = 0; k < 2; ++k) {
+      const auto i = members_of(pair)[k];
+      if (!members_[i].here) localization_->lose(k == 0 ? pair.nodes.a : pair.nodes.b);
+    }
+  failures_.clear();
+  samples_.clear();
+  next_round(now);
+}
+
+// ---- what it means
+
+void Coordinator::fault(std::size_t node, Class cls, bool culprit, const std::string& detail, const std::string& reason) {
+  verdict::NodeVerdict verdict;
+  verdict.node = members_[node].node;
+  verdict.cls = cls;
+  verdict.culprit = culprit;
+  verdict.detail = detail;
+  verdict.reason = reason;
+  verdict_.nodes.push_back(std::move(verdict));
+}
+
+std::string Coordinator::measured_text() const {
+  std::vector<std::string> parts;
+  if (!values_.empty()) {
+    const auto limit = limit_of(settings_.collective, ranks_);
+    const auto& device = members_[ranks_.front()].ready;
+    parts.push_back(fmt::format("{} {} on {} nodes{}: {} GB/s busbw", verdict::name(settings_.collective),
+                                format_size(bytes_), ranks_.size(),
+                                device ? " over " + printable(device->description.device_text, 60) : "",
+                                format_rate(verdict_.busbw)));
+    parts.push_back(limit.busbw > 0 ? fmt::format("limit {} ({})", format_rate(limit.busbw), limit.source)
+                                    : "no limit is known");
+  }
+  return join(parts, ", ");
+}
+
+void Coordinator::conclude(Clock::time_point now) {
+  const std::string took = format_seconds(now - began_);
+  for (const auto& node : verdict_.nodes) verdict_.cls = verdict::worse(verdict_.cls, node.cls);
+  std::string text = verdict_.summary;
+
+  if (localization_) {
+    const auto outcome = localization_->outcome();
+    for (const auto& culprit : outcome.culprits) accuse(culprit);
+    for (auto n : outcome.missing) {
+      const auto& node = members_[ranks_[n]].node;
+      const bool told = std::any_of(verdict_.nodes.begin(), verdict_.nodes.end(),
+                                    [&](const verdict::NodeVerdict& v) { return v.node == node; });
+      if (!told) fault(ranks_[n], Class::untested, false, "could not be measured in pairs", "not measured");
+    }
+    const bool any = std::any_of(verdict_.nodes.begin(), verdict_.nodes.end(),
+                                 [](const verdict::NodeVerdict& v) { return v.culprit; });
+    for (const auto& node : verdict_.nodes) verdict_.cls = verdict::worse(verdict_.cls, node.cls);
+    if (!any) verdict_.cls = verdict::worse(verdict_.cls, localizing_);
+    text = measured_text();
+    if (!hang_text_.empty()) text += (text.empty() ? "" : "; ") + hang_text_;
+    if (wrong_ > 0) text += fmt::format("; {} wrong elements, first {}", wrong_, first_wrong_);
+    if (!any) text += (text.empty() ? "" : "; ") + outcome.summary;
+    std::vector<std::string> paths;
+    for (const auto& path : outcome.paths) paths.push_back("the path " + path.text);
+    if (!paths.empty()) text += "; " + join(paths, "; ");
+  } else if (text.empty()) {
+    text = measured_text();
+    if (!hang_text_.empty()) text += (text.empty() ? "" : "; ") + hang_text_;
+    if (wrong_ > 0) text += fmt::format("; {} wrong elements, first {}", wrong_, first_wrong_);
+    if (localizing_ != Class::pass) {
+      verdict_.cls = verdict::worse(verdict_.cls, localizing_);
+      text += "; the time was over before a culprit could be looked for";
+    }
+  }
+  if (verdict_.cls == Class::pass && !values_.empty() && settings_.wanted_busbw > 0 &&
+      median(values_) < settings_.wanted_busbw) {
+    verdict_.cls = Class::slow;
+    verdict_.job_at_fault = true;
+    text += fmt::format(", the job wanted {} (busbw=)", format_rate(settings_.wanted_busbw));
+  }
+  if (text.empty()) {
+    std::size_t reused = 0;
+    for (const auto& member : members_)
+      if (member.here && member.join && member.join->participation == Participation::reuse && !member.part) ++reused;
+    std::size_t alone = 0;
+    for (auto i : ranks_)
+      if (members_[i].ready) ++alone;
+    if (reused > 0 && ranks_.empty())
+      text = fmt::format("a recent verdict on {} of {} nodes stands", reused, members_.size());
+    else if (alone > 0)
+      text = fmt::format("{} of {} nodes measured alone", alone, members_.size());
+    else
+      text = "nothing was measured";
+  }
+  verdict_.summary = fmt::format("{}, {}", text, took);
+  begin_acting(now);
+}
+
+void Coordinator::accuse(const localization::Suspect& culprit) {
+  const std::size_t i = ranks_[culprit.index];
+  std::vector<std::string> partners;
+  for (const auto& partner : culprit.partners) partners.push_back(partner.node);
+  const auto limit = limit_of(Operation::send_recv, {i});
+  std::string detail;
+  std::string reason;
+  if (culprit.cls == Class::slow) {
+    detail = fmt::format("{}, limit {} ({})", culprit.measured, format_rate(limit.busbw), limit.source);
+    reason = fmt::format("slow send/recv {} < {} GB/s with {}", format_rate(culprit.busbw), format_rate(limit.busbw),
+                         fmt::join(partners, ","));
+  } else {
+    detail = fmt::format("{}{}", culprit.measured,
+                         culprit.cls == Class::corrupt && !first_wrong_.empty() ? ", " + first_wrong_ : "");
+    reason = fmt::format("{} send/recv with {}", verdict::name(culprit.cls), fmt::join(partners, ","));
+  }
+  fault(i, culprit.cls, true, detail, reason);
+  verdict_.nodes.back().partners = partners;
+  verdict_.nodes.back().busbw = culprit.busbw;
+  verdict_.nodes.back().limit = limit.busbw;
+}
+
+// ---- what is done about it
+
+std::optional<std::size_t> Coordinator::first_here() const {
+  for (std::size_t i = 0; i < members_.size(); ++i)
+    if (members_[i].here) return i;
+  return std::nullopt;
+}
+
+std::vector<std::size_t> Coordinator::deciders() const {
+  std::vector<std::size_t> out;
+  for (const auto& node : verdict_.nodes)
+    if (node.culprit && members_[index_of(node.node)].here) out.push_back(index_of(node.node));
+  if (out.empty())
+    if (auto first = first_here()) out.push_back(*first);
+  return out;
+}
+
+std::size_t Coordinator::index_of(const std::string& node) const {
+  std::size_t i = 0;
+  while (i < members_.size() && members_[i].node != node) ++i;
+  return i;
+}
+
+void Coordinator::begin_acting(Clock::time_point now) {
+  phase_ = Phase::acting;
+  pending_.clear();
+  failures_.clear();
+  VerdictMessage message;
+  // A thousand peers get the job's verdict once each; the nodes that are not a pass are what the user reads, so they go along.
+  message.job = verdict_;
+  message.seconds = std::chrono::duration<double>(now - began_).count();
+  std::map<std::string, const verdict::NodeVerdict*> own;
+  for (const auto& node : verdict_.nodes) own[node.node] = &node;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (!members_[i].here) continue;
+    const auto found = own.find(members_[i].node);
+    message.own = found == own.end() ? std::nullopt : std::optional(*found->second);
+    send(i, MessageType::verdict, encode(message));
+  }
+  if (verdict_.cls == Class::pass) return finish("allow");
+  const auto who = deciders();
+  await({who.begin(), who.end()}, act_limit, now);
+}
+
+void Coordinator::end_acting(Clock::time_point now) {
+  for (auto i : deciders()) {
+    const auto acted = acted_.find(i);
+    if (acted != acted_.end() && acted->second.job_fails && !actor_) actor_ = i;
+  }
+  if (!actor_) return finish("warn");
+  phase_ = Phase::failing;
+  FailJob order;
+  for (const auto& node : verdict_.nodes) {
+    if (!node.culprit) continue;
+    order.out.push_back(node.node);
+    const auto acted = acted_.find(index_of(node.node));
+    if (acted == acted_.end() || !acted->second.drained) order.avoid.push_back(node.node);
+  }
+  std::map<std::string, std::string> done;
+  for (const auto& [i, acted] : acted_) done[members_[i].node] = acted.text;
+  order.requeued = report::lines(verdict_, settings_.nodes, done, report::Fate::requeued, order.out);
+  order.cancelled = report::lines(verdict_, settings_.nodes, done, report::Fate::cancelled, order.out);
+  send(*actor_, MessageType::fail_job, encode(order));
+  await({*actor_}, act_limit, now);
+}
+
+void Coordinator::finish(const std::string& action) {
+  std::map<std::string, std::string> done;
+  std::vector<std::string> out;
+  for (const auto& [i, acted] : acted_) done[members_[i].node] = acted.text;
+  for (const auto& node : verdict_.nodes)
+    if (node.culprit) out.push_back(node.node);
+  auto fate = report::Fate::runs;
+  if (fate_ == "requeued") fate = report::Fate::requeued;
+  if (fate_ == "cancelled") fate = report::Fate::cancelled;
+  if (fate_ == "gone") fate = report::Fate::gone;
+  Final final{report::lines(verdict_, settings_.nodes, done, fate, out), actor_.has_value(), action};
+  for (const auto& [i, acted] : acted_)
+    if (acted.drained) final.action = "drain";
+  const auto payload = encode(final);
+  for (std::size_t i = 0; i < members_.size(); ++i)
+    if (members_[i].here) send(i, MessageType::final, payload);
+  phase_ = Phase::finished;
+}
+
+// ---- small things
+
+void Coordinator::send(std::size_t node, MessageType type, std::string payload) {
+  outgoing_.push_back({node, type, std::move(payload)});
+}
+
+void Coordinator::await(const std::set<std::size_t>& nodes, Clock::duration limit, Clock::time_point now) {
+  pending_.clear();
+  for (auto i : nodes)
+    if (members_[i].here) pending_.insert(i);
+  phase_limit_ = round_limit_ = now + limit;
+}
+
+Clock::duration Coordinator::left_of(Clock::time_point now) const {
+  return std::max<Clock::duration>(verdict_by_ - now, Milliseconds(1));
+}
+
+void Coordinator::measure_all(std::uint64_t bytes, int warmups, int iterations, Clock::duration limit,
+                              Clock::time_point now) {
+  samples_.clear();
+  failures_.clear();
+  Measure measure;
+  measure.task.operation = settings_.collective;
+  measure.task.bytes = bytes;
+  measure.task.warmups = warmups;
+  measure.task.iterations = iterations;
+  measure.task.seed = ++last_seed_;
+  measure.limit_ms = limit_ms(limit);
+  for (auto i : ranks_) {
+    expect_answer(i);
+    measure.id = members_[i].expected;
+    send(i, MessageType::measure, encode(measure));
+  }
+  await({ranks_.begin(), ranks_.end()}, limit + Milliseconds(500), now);
+}
+
+std::vector<double> Coordinator::combined(Operation operation, const std::vector<std::size_t>& nodes) {
+  std::vector<Nanoseconds> slowest;
+  std::uint64_t bytes = 0;
+  for (auto i : nodes) {
+    const auto& samples = samples_[i];
+    bytes = samples.bytes;
+    if (slowest.empty()) {
+      slowest = samples.times;
+      continue;
+    }
+    slowest.resize(std::min(slowest.size(), samples.times.size()));
+    for (std::size_t k = 0; k < slowest.size(); ++k) slowest[k] = std::max(slowest[k], samples.times[k]);
+  }
+  std::vector<double> values;
+  const int n = static_cast<int>(nodes.size());
+  for (auto t : slowest) values.push_back(verdict::busbw(operation, n, bytes, t));
+  return values;
+}
+
+// The lowest of the nodes' own limits: what all of them together can be asked for. None, where one node knows none.
+Limit Coordinator::limit_of(Operation operation, const std::vector<std::size_t>& nodes) const {
+  Limit least;
+  for (auto i : nodes) {
+    if (!members_[i].join) return {};
+    auto found = members_[i].join->limits.find(operation);
+    if (found == members_[i].join->limits.end() || found->second.busbw <= 0) return {};
+    if (least.busbw <= 0 || found->second.busbw < least.busbw) least = found->second;
+  }
+  return least;
+}
+
+}  // namespace nccl_check::job
