@@ -8,7 +8,6 @@ Participant::Participant(ParticipantSettings settings, Hooks hooks)
     : settings_(std::move(settings)), hooks_(std::move(hooks)) {}
 
 void Participant::begin() {
-  hooks_.send(MessageType::join, encode(settings_.join));
   if (settings_.join.participation == Participation::measure) start_worker(settings_.alone.has_value());
 }
 

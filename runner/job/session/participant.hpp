@@ -31,7 +31,9 @@ class Participant {
  public:
   Participant(ParticipantSettings settings, Hooks hooks);
 
-  void begin();                                            // says join, starts the worker
+  // What is said first, when the coordinator is met; the worker need not wait for that.
+  [[nodiscard]] std::string hello() const { return encode(settings_.join); }
+  void begin();                                            // starts the worker
   void message(MessageType type, std::string_view payload);
   void advance();                                          // call when worker_fd() is readable or next_check() has come
   [[nodiscard]] int worker_fd() const { return worker_ ? worker_->fd() : -1; }
