@@ -73,7 +73,7 @@ cluster_up() {
     "shared Nodes=ALL MaxTime=INFINITE OverSubscribe=NO")
   [ -z "$topology" ] || conf+=("TopologyPlugin=topology/tree")
 
-  CLUSTER=$(mktemp -d /tmp/nccl-check-cluster.XXXXXX) || return
+  CLUSTER=$(mktemp -d "${TMPDIR:-/tmp}/nccl-check-cluster.XXXXXX") || return
   exec {log}<>"$CLUSTER/up.log"
   chmod 711 "$CLUSTER"
   for ((i = 1; i <= hosts; i++)); do
@@ -100,8 +100,8 @@ cluster_up() {
   done
 
   supervise_apart "$owner" "$log"
-  if ! cluster_wait_until 30 hosts_are_up || ! cluster_wait_until 30 nodes_are_idle "$hosts"; then
-    cat "/proc/self/fd/$log" >&2
+  if ! cluster_wait_until 30 hosts_are_up || ! cluster_wait_until 30 nodes_are_idle_or_ended "$hosts" || any_has_ended; then
+    cat "/proc/self/fd/$log" "$CLUSTER"/host/*/ended >&2 2>/dev/null
     tail -n 20 "$CLUSTER"/host/*/log/*.log >&2
     cluster_down
     exec {log}>&-
@@ -126,12 +126,18 @@ supervise_apart() {
 hosts_are_up() {
   local host
   for host in "${cluster_hosts[@]}"; do
-    [ -s "$CLUSTER/host/$host/pid" ] || return
+    [ -s "$CLUSTER/host/$host/pid" ] || any_has_ended || return
   done
 }
 
-nodes_are_idle() {
-  [ "$(cluster_exec ctl sinfo -h -p "${partitions[0]%% *}" -o '%D %T' 2>/dev/null)" = "$1 idle" ]
+nodes_are_idle_or_ended() {
+  any_has_ended && return
+  [ "$(cluster_exec --deadline 3 ctl scontrol -o show nodes 2>/dev/null | grep -c ' State=IDLE ')" -eq "$1" ]
+}
+
+# Whether a daemon that a host's first process started has ended, or the whole cluster.
+any_has_ended() {
+  compgen -G "$CLUSTER/host/*/ended" >/dev/null || [ ! -d "$CLUSTER" ]
 }
 
 # Puts nccl-check into a cluster that is being made, by $gate. Changes the caller's prolog, epilog, plugstack.
@@ -204,11 +210,11 @@ cluster_exec() {
   shift
   [ "$user" = root ] || home=$CLUSTER/home/$user
   local -a as=()
-  [ "$user" = root ] || as=(setpriv --reuid "$user" --regid "$user" --init-groups)
+  [ "$user" = root ] || as=(--reuid "$user" --regid "$user" --init-groups)
   nsenter --target "$pid" --mount --uts --ipc --net --pid --root --wdns="$home" \
     env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
     HOME="$home" USER="$user" LOGNAME="$user" SHELL=/bin/bash \
-    setpriv --pdeathsig KILL timeout --foreground --kill-after=2 "$deadline" "${as[@]}" "$@"
+    setpriv --pdeathsig KILL timeout --foreground --kill-after=2 "$deadline" setpriv --pdeathsig KILL "${as[@]}" "$@"
 }
 
 # cluster_as USER COMMAND...: on the submit host, as srun, sbatch and salloc are used.
@@ -237,9 +243,14 @@ cluster_node_reason() {
   cluster_exec ctl scontrol -o show node "$1" | sed -n 's/.* Reason=\(.*\) \[[^][]*@[^][]*\].*/\1/p'
 }
 
-# cluster_job JOB FIELD: one field of `scontrol show job` (JobState, Reason, NodeList, Restarts, AdminComment, ...).
+# cluster_job JOB FIELD: one field without blanks of `scontrol show job` (JobState, Reason, NodeList, Restarts, ...).
 cluster_job() {
   cluster_exec ctl scontrol -o show job "$1" | head -n 1 | sed -n "s/.*\\b$2=\\([^ ]*\\).*/\\1/p"
+}
+
+# cluster_admin_comment JOB
+cluster_admin_comment() {
+  cluster_exec ctl squeue --noheader --states=all --jobs="$1" --Format=admin_comment:16384 | sed 's/ *$//'
 }
 
 job_is() {
@@ -291,6 +302,22 @@ cluster_shape_path() {
     shape_towards "$(nic_of "$from")" "$(cat "$CLUSTER/host/$from/rate")" "$(node_address "${to#n}")" \
       $((${to#n} + 1)) "$3" in_net_of "host/$from/pid" || return
   done
+}
+
+# cluster_iperf FROM TO [SECONDS]: Mbit/s that iperf3 moves by one TCP stream, as the receiver counts.
+cluster_iperf() {
+  local seconds=${3:-2} server status=0
+  cluster_exec --deadline $((seconds + 10)) "$2" iperf3 --server --one-off >/dev/null &
+  server=$!
+  cluster_wait_until 5 iperf_listens "$2" &&
+    cluster_exec --deadline $((seconds + 10)) "$1" iperf3 --client "$2" --time "$seconds" --format m |
+    sed -n 's/.* \([0-9.]*\) Mbits\/sec.*receiver/\1/p' | grep . || status=1
+  wait "$server" || status=1
+  return $status
+}
+
+iperf_listens() {
+  [ -n "$(in_net_of "host/$1/pid" ss -Hltn 'sport = :5201')" ]
 }
 
 # ---- daemons and processes
@@ -354,16 +381,15 @@ cluster_config() {
 cluster_reset() {
   local -a cluster_hosts=()
   local -A cluster_address=() cluster_nic=()
-  local cluster_rate cluster_congestion host nodes
+  local cluster_rate cluster_congestion host user
   # shellcheck source=/dev/null
   source "$CLUSTER/cluster.conf"
   for host in "${cluster_hosts[@]}"; do
     cluster_resume "$host" || cluster_start "$host"
     cluster_shape "$host" "$cluster_rate" || return
   done
-  cluster_exec ctl scancel --user=alice,bob,root
+  for user in alice bob root; do cluster_exec ctl scancel --user="$user"; done
   cluster_wait_until 30 no_job_left || return
-  nodes=$((${#cluster_hosts[@]} - 1))
   for host in "${cluster_hosts[@]:1}"; do
     node_is "$host" idle || cluster_exec ctl scontrol update "NodeName=$host" State=RESUME 2>/dev/null || :
     cluster_wait_node "$host" idle || return

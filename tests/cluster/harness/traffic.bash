@@ -31,11 +31,11 @@ shape_towards() {
   if [[ $("$@" tc qdisc show dev "$dev" root) != *"qdisc htb"* ]]; then
     "$@" tc qdisc replace dev "$dev" root handle 1: htb default 1
     mbit=$(rate_mbit "$line") || return
-    "$@" tc class replace dev "$dev" parent 1: classid 1:1 htb rate "$line" burst 128kb quantum 60000
+    "$@" tc class replace dev "$dev" parent 1: classid 1:1 htb rate "$line" burst 128kb cburst 128kb quantum 60000
     "$@" tc qdisc replace dev "$dev" parent 1:1 bfifo limit $((mbit * 125 * 50))
   fi
   mbit=$(rate_mbit "$rate") || return
-  "$@" tc class replace dev "$dev" parent 1: classid "1:$id" htb rate "$rate" burst 128kb quantum 60000
+  "$@" tc class replace dev "$dev" parent 1: classid "1:$id" htb rate "$rate" burst 128kb cburst 128kb quantum 60000
   "$@" tc qdisc replace dev "$dev" parent "1:$id" bfifo limit $((mbit * 125 * 50))
   "$@" tc filter replace dev "$dev" parent 1: protocol ip prio "$id" u32 match ip dst "$address/32" flowid "1:$id"
 }
