@@ -7,7 +7,9 @@
 namespace nccl_check::report {
 namespace {
 
-std::string listed(const std::vector<std::string>& names) { return compress_hostlist(names); }
+std::string listed(const std::vector<std::string>& names) {
+  return compress_hostlist(names);
+}
 
 }  // namespace
 
@@ -35,25 +37,31 @@ std::vector<std::string> lines(const verdict::JobVerdict& verdict, const std::ve
     if (!joined) groups.push_back({&node, {node.node}, action});
   }
   for (const auto& group : groups)
-    text.push_back(fmt::format("{}{} {}: {}{}{}", prefix, verdict::name(group.first->cls), listed(group.names),
-                               group.first->detail, group.action.empty() ? "" : ": ", group.action));
+    text.push_back(fmt::format("{}{} {}: {}{}{}", prefix, verdict::name(group.first->cls),
+                               listed(group.names), group.first->detail, group.action.empty() ? "" : ": ",
+                               group.action));
   const std::string those = out.empty() ? "" : listed(out);
   switch (fate) {
     case Fate::requeued:
       text.push_back(out.empty() ? fmt::format("{}the job is requeued: {}", prefix, verdict.summary)
                                  : fmt::format("{}the job is requeued without {}", prefix, those));
       break;
+    case Fate::held:
+      text.push_back(fmt::format("{}the job is requeued and held: {}; release it with scontrol release",
+                                 prefix,
+                                 out.empty() ? verdict.summary : fmt::format("it asks for {}", those)));
+      break;
     case Fate::cancelled:
-      text.push_back(out.empty()
-                         ? fmt::format("{}the job is cancelled: {}", prefix, verdict.summary)
-                         : fmt::format("{}the job is cancelled: {} {} out, start it again", prefix, those,
-                                       out.size() == 1 ? "is" : "are"));
+      text.push_back(out.empty() ? fmt::format("{}the job is cancelled: {}", prefix, verdict.summary)
+                                 : fmt::format("{}the job is cancelled: {} {} out, start it again", prefix,
+                                               those, out.size() == 1 ? "is" : "are"));
       break;
     case Fate::gone:
       text.push_back(fmt::format("{}the job had ended before it could be failed", prefix));
       break;
     case Fate::runs:
-      text.push_back(fmt::format("{}{} {}: {}", prefix, verdict::name(verdict.cls), listed(nodes), verdict.summary));
+      text.push_back(
+          fmt::format("{}{} {}: {}", prefix, verdict::name(verdict.cls), listed(nodes), verdict.summary));
       break;
   }
   return text;

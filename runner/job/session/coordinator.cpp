@@ -15,15 +15,20 @@ namespace {
 using verdict::Class;
 using verdict::Operation;
 
-// One operation should take about this long at the limit: long enough to hide latency, short enough for many samples.
+// One operation should take about this long at the limit: long enough to hide latency, short enough for many
+// samples.
 constexpr double operation_seconds = 0.08;
 // ... and at what was measured at most this long, so that a very slow node does not eat the whole budget.
 constexpr double slow_operation_seconds = 0.25;
+// Of the line rate, where a site gave no limit: a healthy ring or pair reaches 0.9 and more (facts of
+// libfabric over tcp).
+constexpr double line_share = 0.75;
 constexpr std::uint64_t first_bytes = 256 * 1024;
 constexpr int first_batch = 3;
 constexpr int next_batch = 4;
 constexpr int pair_batch = 6;
-// After a failure whose cause may lie elsewhere: the time that a gate needs to see that its own worker gives no sign of life.
+// After a failure whose cause may lie elsewhere: the time that a gate needs to see that its own worker gives
+// no sign of life.
 constexpr auto local_cause_wait = Milliseconds(2600);
 constexpr auto other_causes_wait = Milliseconds(300);
 constexpr auto open_limit = std::chrono::seconds(6);
@@ -35,7 +40,9 @@ std::uint64_t power_of_two_below(double bytes) {
   return size;
 }
 
-double milliseconds(Clock::duration t) { return std::chrono::duration<double, std::milli>(t).count(); }
+double milliseconds(Clock::duration t) {
+  return std::chrono::duration<double, std::milli>(t).count();
+}
 
 double median(const std::vector<double>& values) {
   // The judge's own estimate; against a limit of no consequence.
@@ -69,7 +76,8 @@ Coordinator::Coordinator(CoordinatorSettings settings, Clock::time_point now)
 
 // ---- what arrives
 
-void Coordinator::message(std::size_t node, MessageType type, std::string_view payload, Clock::time_point now) {
+void Coordinator::message(std::size_t node, MessageType type, std::string_view payload,
+                          Clock::time_point now) {
   auto& member = members_[node];
   const auto unfit = [&](const Error& error) { left(node, "said " + error.text(), now); };
   switch (type) {
@@ -86,7 +94,8 @@ void Coordinator::message(std::size_t node, MessageType type, std::string_view p
       auto ready = decode<Ready>(payload);
       if (!ready) return unfit(ready.error());
       member.ready = std::move(*ready);
-      if (phase_ == Phase::opening || phase_ == Phase::rechecking || phase_ == Phase::restarting) pending_.erase(node);
+      if (phase_ == Phase::opening || phase_ == Phase::rechecking || phase_ == Phase::restarting)
+        pending_.erase(node);
       break;
     }
     case MessageType::connected:
@@ -127,7 +136,9 @@ void Coordinator::message(std::size_t node, MessageType type, std::string_view p
       break;
     }
     default:
-      return left(node, fmt::format("said something of type {} that only a coordinator says", static_cast<int>(type)), now);
+      return left(
+          node, fmt::format("said something of type {} that only a coordinator says", static_cast<int>(type)),
+          now);
   }
   tick(now);
 }
@@ -139,7 +150,8 @@ void Coordinator::left(std::size_t node, const std::string& why, Clock::time_poi
   member.gone = why;
   if (member.part && phase_ != Phase::acting && phase_ != Phase::failing && !failures_.contains(node)) {
     failures_[node] = {0, Class::untested, "", "its gate went away: " + why, true};
-    if (phase_ != Phase::pairing) phase_limit_ = std::min(phase_limit_, now + Clock::duration(other_causes_wait));
+    if (phase_ != Phase::pairing)
+      phase_limit_ = std::min(phase_limit_, now + Clock::duration(other_causes_wait));
   }
   pending_.erase(node);
   tick(now);
@@ -162,11 +174,14 @@ void Coordinator::tick(Clock::time_point now) {
   if (pending_.empty() || now >= phase_limit_) phase_over(now);
 }
 
-// What is known by the deadline has to do. Nodes that still owe an answer are named; that alone accuses nobody.
+// What is known by the deadline has to do. Nodes that still owe an answer are named; that alone accuses
+// nobody.
 void Coordinator::out_of_time(Clock::time_point now) {
-  const bool all_nodes = phase_ == Phase::connecting || phase_ == Phase::calibrating || phase_ == Phase::measuring;
+  const bool all_nodes =
+      phase_ == Phase::connecting || phase_ == Phase::calibrating || phase_ == Phase::measuring;
   if (phase_ == Phase::opening || phase_ == Phase::rechecking)
-    for (auto i : pending_) fault(i, Class::untested, false, "no answer in stage open by the deadline", "no answer");
+    for (auto i : pending_)
+      fault(i, Class::untested, false, "no answer in stage open by the deadline", "no answer");
   std::vector<std::string> silent;
   for (auto i : pending_) silent.push_back(members_[i].node);
   if (all_nodes && failures_.empty()) {
@@ -184,7 +199,9 @@ Clock::time_point Coordinator::next_tick() const {
   return std::min(phase_limit_, verdict_by_);
 }
 
-std::vector<Outgoing> Coordinator::take_outgoing() { return std::exchange(outgoing_, {}); }
+std::vector<Outgoing> Coordinator::take_outgoing() {
+  return std::exchange(outgoing_, {});
+}
 
 void Coordinator::phase_over(Clock::time_point now) {
   switch (phase_) {
@@ -194,8 +211,10 @@ void Coordinator::phase_over(Clock::time_point now) {
     case Phase::rechecking:
       return end_opening(now);
     case Phase::connecting:
-      if (!take_faults(now)) begin_calibrating(now);
-      return;
+      if (take_faults(now)) return;
+      if (settings_.collective == Operation::send_recv)
+        return begin_localizing(Class::pass, now);  // pairs are all there is
+      return begin_calibrating(now);
     case Phase::calibrating:
       if (!take_faults(now)) begin_measuring(now);
       return;
@@ -251,9 +270,8 @@ void Coordinator::begin_opening(Clock::time_point now) {
     auto& member = members_[i];
     if (!member.here) {
       fault(i, Class::untested, false,
-            member.gone.empty()
-                ? fmt::format("did not join within {}", format_seconds(now - began_))
-                : printable(member.gone, 300),
+            member.gone.empty() ? fmt::format("did not join within {}", format_seconds(now - began_))
+                                : printable(member.gone, 300),
             "did not join");
       continue;
     }
@@ -298,9 +316,9 @@ void Coordinator::begin_opening(Clock::time_point now) {
 }
 
 void Coordinator::end_opening(Clock::time_point now) {
-  for (auto i : pending_)
-    failures_[i] = {0, Class::untested, "open", "no answer in stage open", true};
-  // A node that can't open its devices is left out; the others are still worth measuring, unless a node is to blame.
+  for (auto i : pending_) failures_[i] = {0, Class::untested, "open", "no answer in stage open", true};
+  // A node that can't open its devices is left out; the others are still worth measuring, unless a node is to
+  // blame.
   std::vector<std::size_t> rest;
   bool blame = false;
   for (auto i : ranks_) {
@@ -329,7 +347,8 @@ void Coordinator::end_opening(Clock::time_point now) {
     std::vector<double> values;
     for (auto t : alone.times) values.push_back(verdict::busbw(Operation::memory_copy, 1, alone.bytes, t));
     if (alone.wrong > 0) {
-      fault(i, Class::corrupt, true, fmt::format("memory copy: {} wrong elements, first {}", alone.wrong, alone.first_wrong),
+      fault(i, Class::corrupt, true,
+            fmt::format("memory copy: {} wrong elements, first {}", alone.wrong, alone.first_wrong),
             fmt::format("corrupt memory copy, {} wrong", alone.wrong));
       blame = true;
       continue;
@@ -345,9 +364,10 @@ void Coordinator::end_opening(Clock::time_point now) {
       continue;
     }
     fault(i, Class::slow, true,
-          fmt::format("memory copy {} GB/s, limit {} ({})", format_rate(judgement.estimate), format_rate(limit->second.busbw),
-                      limit->second.source),
-          fmt::format("slow memory copy {} < {} GB/s", format_rate(judgement.estimate), format_rate(limit->second.busbw)));
+          fmt::format("memory copy {} GB/s, limit {} ({})", format_rate(judgement.estimate),
+                      format_rate(limit->second.busbw), limit->second.source),
+          fmt::format("slow memory copy {} < {} GB/s", format_rate(judgement.estimate),
+                      format_rate(limit->second.busbw)));
     verdict_.nodes.back().busbw = judgement.estimate;
     verdict_.nodes.back().limit = limit->second.busbw;
     blame = true;
@@ -357,7 +377,7 @@ void Coordinator::end_opening(Clock::time_point now) {
     phase_ = Phase::rechecking;
     for (auto i : again) {
       expect_answer(i);
-      send(i, MessageType::restart, encode(Restart{members_[i].expected, true}));
+      send(i, MessageType::restart, encode(Restart{members_[i].expected, true, -1, 0}));
       members_[i].ready.reset();
     }
     return await(again, open_limit, now);
@@ -376,7 +396,11 @@ void Coordinator::begin_connecting(Clock::time_point now) {
   for (std::size_t r = 0; r < n; ++r) {
     expect_answer(ranks_[r]);
     Connect connect{members_[ranks_[r]].expected, {}, limit_ms(limit)};
-    connect.place = {static_cast<int>(r), static_cast<int>(n), address(r + 1), address(r + n - 1), address(0)};
+    connect.place = {static_cast<int>(r), static_cast<int>(n), "", "", address(0)};
+    if (settings_.collective != Operation::send_recv) {
+      connect.place.next = address(r + 1);
+      connect.place.previous = address(r + n - 1);
+    }
     send(ranks_[r], MessageType::connect, encode(connect));
   }
   await({ranks_.begin(), ranks_.end()}, limit + Milliseconds(500), now);
@@ -384,7 +408,8 @@ void Coordinator::begin_connecting(Clock::time_point now) {
 
 void Coordinator::begin_calibrating(Clock::time_point now) {
   phase_ = Phase::calibrating;
-  const auto bytes = settings_.size != 0 ? settings_.size : std::min<std::uint64_t>(first_bytes, settings_.most_bytes);
+  const auto bytes =
+      settings_.size != 0 ? settings_.size : std::min<std::uint64_t>(first_bytes, settings_.most_bytes);
   measure_all(std::min(bytes, settings_.most_bytes), 1, 1, left_of(now) / 3, now);
 }
 
@@ -397,7 +422,8 @@ void Coordinator::begin_measuring(Clock::time_point now) {
     bytes_ = std::min(settings_.size, settings_.most_bytes);
   } else {
     const double limit = limit_of(settings_.collective, ranks_).busbw;
-    double bytes = limit > 0 ? std::clamp(seen * slow_operation_seconds, limit * operation_seconds / 6, limit * operation_seconds)
+    double bytes = limit > 0 ? std::clamp(seen * slow_operation_seconds, limit * operation_seconds / 6,
+                                          limit * operation_seconds)
                              : seen * operation_seconds;
     bytes_ = std::clamp(power_of_two_below(bytes * 1e9 / factor), std::min(first_bytes, settings_.most_bytes),
                         settings_.most_bytes);
@@ -434,8 +460,8 @@ void Coordinator::end_measuring(Clock::time_point now) {
   conclude(now);
 }
 
-// Failures of a round in which all nodes took part. A cause within a node ends the check; peers that wait for one another
-// without one are a hang across nodes, which fresh workers in pairs may explain.
+// Failures of a round in which all nodes took part. A cause within a node ends the check; peers that wait for
+// one another without one are a hang across nodes, which fresh workers in pairs may explain.
 bool Coordinator::take_faults(Clock::time_point now) {
   // Where a failure cut the round short, whoever is still at it has nothing to answer for.
   if (now >= round_limit_)
@@ -455,7 +481,8 @@ bool Coordinator::take_faults(Clock::time_point now) {
   bool hung = false;
   for (const auto& [i, f] : failures_) {
     hung = hung || f.cls == Class::hung;
-    if (hang_text_.empty() || f.cls == Class::hung) hang_text_ = fmt::format("{}: {}", members_[i].node, f.text);
+    if (hang_text_.empty() || f.cls == Class::hung)
+      hang_text_ = fmt::format("{}: {}", members_[i].node, f.text);
   }
   begin_localizing(hung ? Class::hung : Class::untested, now);
   return true;
@@ -481,8 +508,11 @@ void Coordinator::set_topology(const std::map<std::string, std::string>& leaf_of
     nodes.push_back({members_[i].node, leaf == leaf_of.end() ? "" : leaf->second});
   }
   localization::Settings settings;
-  // A worker that lost its peer for no cause of its own is looked for as a hang is: in pairs of fresh workers.
-  settings.all_nodes = localizing_ == Class::untested ? Class::hung : localizing_;
+  // A worker that lost its peer for no cause of its own is looked for as a hang is: in pairs of fresh
+  // workers.
+  settings.all_nodes = localizing_ == Class::untested ? Class::hung
+                       : localizing_ == Class::pass   ? Class::slow
+                                                      : localizing_;
   localization_.emplace(std::move(nodes), settings);
   next_round(now);
 }
@@ -508,7 +538,10 @@ void Coordinator::begin_restarting(const std::set<std::size_t>& nodes, Clock::ti
     spent_.erase(i);
     expect_answer(i);
     members_[i].ready.reset();
-    send(i, MessageType::restart, encode(Restart{members_[i].expected, false}));
+    const auto rank = std::find(ranks_.begin(), ranks_.end(), i) - ranks_.begin();
+    send(i, MessageType::restart,
+         encode(
+             Restart{members_[i].expected, false, static_cast<int>(rank), static_cast<int>(ranks_.size())}));
   }
   await(nodes, std::min<Clock::duration>(open_limit, left_of(now) / 2), now);
   tick(now);
@@ -518,7 +551,8 @@ void Coordinator::begin_pairing(Clock::time_point now) {
   phase_ = Phase::pairing;
   samples_.clear();
   pending_.clear();
-  // A round may take two fifths of what is left, but two seconds in any case, so that there is time for the next ones.
+  // A round may take two fifths of what is left, but two seconds in any case, so that there is time for the
+  // next ones.
   const auto share = std::min<Clock::duration>(left_of(now) * 2 / 5, std::chrono::seconds(6));
   phase_limit_ = now + std::min(left_of(now), std::max<Clock::duration>(share, std::chrono::seconds(2)));
   for (auto& pair : pairs_) {
@@ -531,23 +565,24 @@ void Coordinator::begin_pairing(Clock::time_point now) {
 
 void Coordinator::measure_pair(Pair& pair, int warmups, int iterations, Clock::time_point now) {
   const auto [a, b] = members_of(pair);
-  const double speed = pair.limit > 0 ? std::clamp(verdict_.busbw * slow_operation_seconds,
-                                                   pair.limit * operation_seconds / 3, pair.limit * operation_seconds)
-                                      : verdict_.busbw * operation_seconds;
+  const double speed = pair.limit > 0
+                           ? std::clamp(verdict_.busbw * slow_operation_seconds,
+                                        pair.limit * operation_seconds / 3, pair.limit * operation_seconds)
+                           : verdict_.busbw * operation_seconds;
   Measure measure;
   measure.task.operation = Operation::send_recv;
-  measure.task.bytes = std::clamp(power_of_two_below(speed * 1e9), std::min(first_bytes, settings_.most_bytes),
-                                  settings_.most_bytes);
+  measure.task.bytes = std::clamp(power_of_two_below(speed * 1e9),
+                                  std::min(first_bytes, settings_.most_bytes), settings_.most_bytes);
   measure.task.warmups = warmups;
   measure.task.iterations = iterations;
   measure.task.seed = ++last_seed_;
   measure.limit_ms = limit_ms(phase_limit_ - now);
-  for (auto [self, other] : {std::pair{a, b}, std::pair{b, a}}) {
+  for (auto [self, other, other_rank] : {std::tuple{a, b, pair.nodes.b}, std::tuple{b, a, pair.nodes.a}}) {
     if (!members_[self].ready || !members_[other].ready) continue;  // advance_pair() sees it
     expect_answer(self);
     measure.id = members_[self].expected;
     measure.task.partner = members_[other].ready->address;
-    measure.task.partner_rank = static_cast<int>(other);
+    measure.task.partner_rank = static_cast<int>(other_rank);
     samples_.erase(self);
     pending_.insert(self);
     send(self, MessageType::measure, encode(measure));
@@ -560,11 +595,17 @@ void Coordinator::pair_over(Pair& pair, localization::Finding finding, std::vect
     pending_.erase(i);
     if (finding == localization::Finding::hung || finding == localization::Finding::failed) spent_.insert(i);
   }
+  if (localization::bad(finding) && localizing_ == Class::pass) localizing_ = Class::slow;
+  if (finding == localization::Finding::fast) {
+    const double busbw = median(pair.values);
+    if (slowest_pair_ <= 0 || busbw < slowest_pair_) slowest_pair_ = busbw;
+  }
   localization::Measurement measurement{pair.nodes, finding, 0, pair.values.size(), std::move(lost)};
   if (finding != localization::Finding::hung && finding != localization::Finding::failed)
     measurement.busbw = median(pair.values);
   if (auto recorded = localization_->record(measurement); !recorded)
-    hang_text_ = recorded.error().text();  // shown with the verdict: a measurement that can't be used is no secret
+    hang_text_ =
+        recorded.error().text();  // shown with the verdict: a measurement that can't be used is no secret
 }
 
 void Coordinator::advance_pair(Pair& pair, Clock::time_point now) {
@@ -580,7 +621,9 @@ void Coordinator::advance_pair(Pair& pair, Clock::time_point now) {
     if (!local && members_[i].ready && members_[i].here) continue;
     lost.push_back(ranks[k]);
     const bool culprit = local && (failed->second.cls == Class::hung || failed->second.cls == Class::broken);
-    if (culprit) fault(i, failed->second.cls, true, failed->second.text, fmt::format("{} {}", verdict::name(failed->second.cls), failed->second.text));
+    if (culprit)
+      fault(i, failed->second.cls, true, failed->second.text,
+            fmt::format("{} {}", verdict::name(failed->second.cls), failed->second.text));
   }
   if (!lost.empty()) return pair_over(pair, Finding::failed, lost);
 
@@ -595,7 +638,8 @@ void Coordinator::advance_pair(Pair& pair, Clock::time_point now) {
   for (auto i : nodes) {
     const auto& samples = samples_[i];
     pair.corrupt = pair.corrupt || samples.wrong > 0;
-    if (samples.wrong > 0 && first_wrong_.empty()) first_wrong_ = members_[i].node + ": " + samples.first_wrong;
+    if (samples.wrong > 0 && first_wrong_.empty())
+      first_wrong_ = members_[i].node + ": " + samples.first_wrong;
   }
   const auto speed = pair.limit > 0 ? judged(pair.values, pair.limit) : verdict::Judgement{};
   const bool enough = pair.values.size() >= verdict::Rule{}.least_slow;
@@ -618,7 +662,8 @@ void Coordinator::end_pairing(Clock::time_point now) {
 
 // ---- what it means
 
-void Coordinator::fault(std::size_t node, Class cls, bool culprit, const std::string& detail, const std::string& reason) {
+void Coordinator::fault(std::size_t node, Class cls, bool culprit, const std::string& detail,
+                        const std::string& reason) {
   verdict::NodeVerdict verdict;
   verdict.node = members_[node].node;
   verdict.cls = cls;
@@ -630,6 +675,13 @@ void Coordinator::fault(std::size_t node, Class cls, bool culprit, const std::st
 
 std::string Coordinator::measured_text() const {
   std::vector<std::string> parts;
+  if (settings_.collective == Operation::send_recv && slowest_pair_ > 0) {
+    const auto limit = limit_of(Operation::send_recv, ranks_);
+    parts.push_back(fmt::format("send/recv in pairs of {} nodes: {} GB/s between the slowest that are fast",
+                                ranks_.size(), format_rate(slowest_pair_)));
+    parts.push_back(limit.busbw > 0 ? fmt::format("limit {} ({})", format_rate(limit.busbw), limit.source)
+                                    : "no limit is known");
+  }
   if (!values_.empty()) {
     const auto limit = limit_of(settings_.collective, ranks_);
     const auto& device = members_[ranks_.front()].ready;
@@ -664,7 +716,8 @@ void Coordinator::conclude(Clock::time_point now) {
     text = measured_text();
     if (!hang_text_.empty()) text += (text.empty() ? "" : "; ") + hang_text_;
     if (wrong_ > 0) text += fmt::format("; {} wrong elements, first {}", wrong_, first_wrong_);
-    if (!any) text += (text.empty() ? "" : "; ") + outcome.summary;
+    if (!any && localizing_ != Class::pass) text += (text.empty() ? "" : "; ") + outcome.summary;
+    if (localizing_ == Class::pass) verdict_.busbw = slowest_pair_;
     std::vector<std::string> paths;
     for (const auto& path : outcome.paths) paths.push_back("the path " + path.text);
     if (!paths.empty()) text += "; " + join(paths, "; ");
@@ -686,7 +739,8 @@ void Coordinator::conclude(Clock::time_point now) {
   if (text.empty()) {
     std::size_t reused = 0;
     for (const auto& member : members_)
-      if (member.here && member.join && member.join->participation == Participation::reuse && !member.part) ++reused;
+      if (member.here && member.join && member.join->participation == Participation::reuse && !member.part)
+        ++reused;
     std::size_t alone = 0;
     for (auto i : ranks_)
       if (members_[i].ready) ++alone;
@@ -710,8 +764,8 @@ void Coordinator::accuse(const localization::Suspect& culprit) {
   std::string reason;
   if (culprit.cls == Class::slow) {
     detail = fmt::format("{}, limit {} ({})", culprit.measured, format_rate(limit.busbw), limit.source);
-    reason = fmt::format("slow send/recv {} < {} GB/s with {}", format_rate(culprit.busbw), format_rate(limit.busbw),
-                         fmt::join(partners, ","));
+    reason = fmt::format("slow send/recv {} < {} GB/s with {}", format_rate(culprit.busbw),
+                         format_rate(limit.busbw), fmt::join(partners, ","));
   } else {
     detail = fmt::format("{}{}", culprit.measured,
                          culprit.cls == Class::corrupt && !first_wrong_.empty() ? ", " + first_wrong_ : "");
@@ -751,7 +805,8 @@ void Coordinator::begin_acting(Clock::time_point now) {
   pending_.clear();
   failures_.clear();
   VerdictMessage message;
-  // A thousand peers get the job's verdict once each; the nodes that are not a pass are what the user reads, so they go along.
+  // A thousand peers get the job's verdict once each; the nodes that are not a pass are what the user reads,
+  // so they go along.
   message.job = verdict_;
   message.seconds = std::chrono::duration<double>(now - began_).count();
   std::map<std::string, const verdict::NodeVerdict*> own;
@@ -783,7 +838,9 @@ void Coordinator::end_acting(Clock::time_point now) {
   }
   std::map<std::string, std::string> done;
   for (const auto& [i, acted] : acted_) done[members_[i].node] = acted.text;
+  order.hold = order.out.empty();
   order.requeued = report::lines(verdict_, settings_.nodes, done, report::Fate::requeued, order.out);
+  order.held = report::lines(verdict_, settings_.nodes, done, report::Fate::held, order.out);
   order.cancelled = report::lines(verdict_, settings_.nodes, done, report::Fate::cancelled, order.out);
   send(*actor_, MessageType::fail_job, encode(order));
   await({*actor_}, act_limit, now);
@@ -797,6 +854,7 @@ void Coordinator::finish(const std::string& action) {
     if (node.culprit) out.push_back(node.node);
   auto fate = report::Fate::runs;
   if (fate_ == "requeued") fate = report::Fate::requeued;
+  if (fate_ == "held") fate = report::Fate::held;
   if (fate_ == "cancelled") fate = report::Fate::cancelled;
   if (fate_ == "gone") fate = report::Fate::gone;
   Final final{report::lines(verdict_, settings_.nodes, done, fate, out), actor_.has_value(), action};
@@ -863,14 +921,26 @@ std::vector<double> Coordinator::combined(Operation operation, const std::vector
   return values;
 }
 
-// The lowest of the nodes' own limits: what all of them together can be asked for. None, where one node knows none.
+// By its own configuration; where that says nothing, a share of what its network devices carry by their own
+// word.
+Limit Coordinator::node_limit(Operation operation, std::size_t node) const {
+  const auto& member = members_[node];
+  if (!member.join) return {};
+  const auto found = member.join->limits.find(operation);
+  if (found != member.join->limits.end() && found->second.busbw > 0) return found->second;
+  if (operation == Operation::memory_copy || !member.ready || member.ready->description.line_rate <= 0)
+    return {};
+  return {line_share * member.ready->description.line_rate,
+          fmt::format("{} of {}", line_share, printable(member.ready->description.line_text, 60))};
+}
+
+// The lowest of the nodes' limits: what all of them together can be asked for. None, where one node has none.
 Limit Coordinator::limit_of(Operation operation, const std::vector<std::size_t>& nodes) const {
   Limit least;
   for (auto i : nodes) {
-    if (!members_[i].join) return {};
-    auto found = members_[i].join->limits.find(operation);
-    if (found == members_[i].join->limits.end() || found->second.busbw <= 0) return {};
-    if (least.busbw <= 0 || found->second.busbw < least.busbw) least = found->second;
+    const auto limit = node_limit(operation, i);
+    if (limit.busbw <= 0) return {};
+    if (least.busbw <= 0 || limit.busbw < least.busbw) least = limit;
   }
   return least;
 }

@@ -1,7 +1,8 @@
 #pragma once
-// The first node's part in a job's check: who takes part, what is measured when, what it means, who acts. A state machine
-// without I/O and without a clock of its own: the caller brings what arrived and what time it is, and carries away what is
-// to be sent. job/session/coordinator_process.* is that caller for several nodes, commands/check.* for a single one.
+// The first node's part in a job's check: who takes part, what is measured when, what it means, who acts. A
+// state machine without I/O and without a clock of its own: the caller brings what arrived and what time it
+// is, and carries away what is to be sent. job/session/coordinator_process.* is that caller for several
+// nodes, commands/check.* for a single one.
 #include <array>
 #include <cstdint>
 #include <map>
@@ -19,15 +20,15 @@
 namespace nccl_check::job {
 
 struct CoordinatorSettings {
-  std::vector<std::string> nodes;      // the job's, in its order; the first runs the coordinator
+  std::vector<std::string> nodes;  // the job's, in its order; the first runs the coordinator
   bool node_scope = true;
   bool job_scope = true;
   verdict::Operation collective = verdict::Operation::all_reduce;
-  std::uint64_t size = 0;              // bytes of the collective; 0: so that one operation takes about 80 ms
+  std::uint64_t size = 0;  // bytes of the collective; 0: so that one operation takes about 80 ms
   std::uint64_t most_bytes = 64U << 20U;
-  double wanted_busbw = 0;             // GB/s that the user asked for; 0: nothing
-  std::int64_t budget_ms = 10'000;     // the verdict stands by then
-  std::int64_t join_ms = 5'000;        // peers are waited for so long
+  double wanted_busbw = 0;          // GB/s that the user asked for; 0: nothing
+  std::int64_t budget_ms = 10'000;  // the verdict stands by then
+  std::int64_t join_ms = 5'000;     // peers are waited for so long
 };
 
 struct Outgoing {
@@ -47,22 +48,34 @@ class Coordinator {
   std::vector<Outgoing> take_outgoing();
   [[nodiscard]] bool finished() const { return phase_ == Phase::finished; }
 
-  // Asked for once, and only when something is slow: a pass costs no RPC. Leaf switch of each node; nodes without one are left out.
+  // Asked for once, and only when something is slow: a pass costs no RPC. Leaf switch of each node; nodes
+  // without one are left out.
   [[nodiscard]] bool wants_topology() const { return phase_ == Phase::topology; }
   void set_topology(const std::map<std::string, std::string>& leaf_of, Clock::time_point now);
 
  private:
   enum class Phase {
-    joining, opening, rechecking, connecting, calibrating, measuring, topology, restarting, pairing, acting, failing, finished
+    joining,
+    opening,
+    rechecking,
+    connecting,
+    calibrating,
+    measuring,
+    topology,
+    restarting,
+    pairing,
+    acting,
+    failing,
+    finished
   };
   struct Member {
     std::string node;
-    bool here = false;        // joined and not left
-    std::string gone;         // why it is not here
+    bool here = false;  // joined and not left
+    std::string gone;   // why it is not here
     std::optional<Join> join;
     std::optional<Ready> ready;
-    bool part = false;        // its worker takes part
-    int alone_slow = 0;       // how often its node scope was slow
+    bool part = false;           // its worker takes part
+    int alone_slow = 0;          // how often its node scope was slow
     std::uint32_t expected = 0;  // id of the command whose answer is awaited
   };
   struct Pair {
@@ -105,12 +118,15 @@ class Coordinator {
   void send(std::size_t node, MessageType type, std::string payload);
   void await(const std::set<std::size_t>& nodes, Clock::duration limit, Clock::time_point now);
   void expect_answer(std::size_t node) { members_[node].expected = ++last_id_; }
-  void measure_all(std::uint64_t bytes, int warmups, int iterations, Clock::duration limit, Clock::time_point now);
+  void measure_all(std::uint64_t bytes, int warmups, int iterations, Clock::duration limit,
+                   Clock::time_point now);
   std::vector<double> combined(verdict::Operation operation, const std::vector<std::size_t>& nodes);
+  [[nodiscard]] Limit node_limit(verdict::Operation operation, std::size_t node) const;
   [[nodiscard]] Limit limit_of(verdict::Operation operation, const std::vector<std::size_t>& nodes) const;
   [[nodiscard]] Clock::duration left_of(Clock::time_point now) const;
   [[nodiscard]] std::vector<std::size_t> deciders() const;
-  void fault(std::size_t node, verdict::Class cls, bool culprit, const std::string& detail, const std::string& reason);
+  void fault(std::size_t node, verdict::Class cls, bool culprit, const std::string& detail,
+             const std::string& reason);
   [[nodiscard]] std::optional<std::size_t> first_here() const;
   [[nodiscard]] std::string measured_text() const;
   bool mismatched(const std::vector<std::size_t>& nodes, bool versions);
@@ -121,21 +137,22 @@ class Coordinator {
   Clock::time_point verdict_by_;
   Phase phase_ = Phase::joining;
   std::vector<Member> members_;
-  std::vector<std::size_t> ranks_;           // members that measure together, in rank order
-  std::set<std::size_t> pending_;            // whose answers the phase waits for
-  Clock::time_point phase_limit_;            // the phase is over then, whoever has answered
-  Clock::time_point round_limit_;            // the same before a failure shortened it
+  std::vector<std::size_t> ranks_;  // members that measure together, in rank order
+  std::set<std::size_t> pending_;   // whose answers the phase waits for
+  Clock::time_point phase_limit_;   // the phase is over then, whoever has answered
+  Clock::time_point round_limit_;   // the same before a failure shortened it
   std::map<std::size_t, engine::Samples> samples_;
   std::map<std::size_t, Failed> failures_;
   std::uint32_t last_id_ = 0;
   std::uint64_t last_seed_ = 0;
-  std::uint64_t bytes_ = 0;                  // of the collective
-  std::vector<double> values_;               // busbw of the collective, per iteration
+  std::uint64_t bytes_ = 0;     // of the collective
+  std::vector<double> values_;  // busbw of the collective, per iteration
   std::uint64_t wrong_ = 0;
   std::string first_wrong_;
+  double slowest_pair_ = 0;  // GB/s, of the pairs that were found fast
   std::string hang_text_;
-  verdict::Class localizing_ = verdict::Class::pass;   // what is being localized
-  std::set<std::size_t> spent_;              // whose worker hung or lost its peer and must be started anew
+  verdict::Class localizing_ = verdict::Class::pass;  // what is being localized
+  std::set<std::size_t> spent_;  // whose worker hung or lost its peer and must be started anew
   std::map<std::string, std::string> leaf_of_;
   std::optional<localization::Localization> localization_;
   std::vector<Pair> pairs_;

@@ -32,15 +32,22 @@ constexpr auto after_verdict = std::chrono::seconds(4);
 }  // namespace
 
 static void to_json(json& j, const CoordinatorSettings& v) {
-  j = {{"nodes", v.nodes},           {"node_scope", v.node_scope}, {"job_scope", v.job_scope},
-       {"collective", verdict::name(v.collective)}, {"size", v.size}, {"most_bytes", v.most_bytes},
-       {"wanted_busbw", v.wanted_busbw}, {"budget_ms", v.budget_ms}, {"join_ms", v.join_ms}};
+  j = {{"nodes", v.nodes},
+       {"node_scope", v.node_scope},
+       {"job_scope", v.job_scope},
+       {"collective", verdict::name(v.collective)},
+       {"size", v.size},
+       {"most_bytes", v.most_bytes},
+       {"wanted_busbw", v.wanted_busbw},
+       {"budget_ms", v.budget_ms},
+       {"join_ms", v.join_ms}};
 }
 static void from_json(const json& j, CoordinatorSettings& v) {
   j.at("nodes").get_to(v.nodes);
   j.at("node_scope").get_to(v.node_scope);
   j.at("job_scope").get_to(v.job_scope);
-  if (!verdict::parse(j.at("collective").get<std::string>(), v.collective)) throw std::invalid_argument("collective");
+  if (!verdict::parse(j.at("collective").get<std::string>(), v.collective))
+    throw std::invalid_argument("collective");
   j.at("size").get_to(v.size);
   j.at("most_bytes").get_to(v.most_bytes);
   j.at("wanted_busbw").get_to(v.wanted_busbw);
@@ -60,8 +67,9 @@ std::map<std::string, std::string> ask_topology(const std::vector<std::string>& 
     if (std::string_view(*entry).starts_with("SLURM_CONF=")) child.environment.emplace_back(*entry);
   const auto finished = run(child, "", Deadline::in(topology_limit), 16U << 20U);
   if (!finished || !finished->exit.clean()) {
-    log(Level::warning, "the topology could not be had, so neighbours in the node list are taken for neighbours: " +
-                            (finished ? finished->exit.text() + " " + finished->error : finished.error().text()));
+    log(Level::warning,
+        "the topology could not be had, so neighbours in the node list are taken for neighbours: " +
+            (finished ? finished->exit.text() + " " + finished->error : finished.error().text()));
     return leaf_of;
   }
   try {
@@ -112,7 +120,9 @@ int serve(const CoordinatorSetup& setup) {
     if (coordinator.wants_topology())
       coordinator.set_topology(ask_topology(setup.topology_command), Clock::now());
     for (const auto& out : coordinator.take_outgoing())
-      if (auto sent = server->send(static_cast<int>(out.node), static_cast<std::uint16_t>(out.type), out.payload); !sent)
+      if (auto sent =
+              server->send(static_cast<int>(out.node), static_cast<std::uint16_t>(out.type), out.payload);
+          !sent)
         coordinator.left(out.node, sent.error().text(), Clock::now());
   }
   if (auto finished = server->finish(Deadline::in(goodbye_limit)); !finished)

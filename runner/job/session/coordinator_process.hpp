@@ -1,6 +1,7 @@
 #pragma once
-// The coordinator of a job of several nodes: a child of the first node's gate, so that a gate is never busy with others'
-// messages and can always kill it. Its settings come by a pipe, never by arguments that anyone can read.
+// The coordinator of a job of several nodes: a child of the first node's gate, so that a gate is never busy
+// with others' messages and can always kill it. Its settings come by a pipe, never by arguments that anyone
+// can read.
 #include <string>
 
 #include "base/process.hpp"
@@ -14,8 +15,9 @@ struct CoordinatorSetup {
   rendezvous::JobIdentity identity;
   rendezvous::PortRange ports;
   std::uint32_t accepted_uid = 0;
-  std::string munge_socket;                  // empty: libmunge's own
-  std::vector<std::string> topology_command; // program and arguments that print {"leaves":{"s1":["n1",...]}}; empty: none
+  std::string munge_socket;  // empty: libmunge's own
+  std::vector<std::string>
+      topology_command;  // program and arguments that print {"leaves":{"s1":["n1",...]}}; empty: none
 };
 
 // Starts `program coordinator` (this program).

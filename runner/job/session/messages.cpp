@@ -74,11 +74,11 @@ static void from_json(const json& j, VerdictMessage& v) {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Connect, id, place, limit_ms)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Measure, id, task, limit_ms)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Restart, id, alone)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Restart, id, alone, rank, ranks)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Answer, id, samples)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Failed, id, cls, stage, text, local)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Acted, text, drained, job_fails)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FailJob, requeued, cancelled, avoid, out)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FailJob, requeued, held, cancelled, hold, avoid, out)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Final, lines, job_fails, action)
 
 template <class T>

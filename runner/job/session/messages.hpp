@@ -70,6 +70,8 @@ struct Measure {
 struct Restart {
   std::uint32_t id = 0;
   bool alone = false;  // measure this node alone once more
+  int rank = -1;       // its place among `ranks`, for pairs; -1: none
+  int ranks = 0;
 };
 
 struct Answer {
@@ -99,8 +101,10 @@ struct Acted {
 };
 
 struct FailJob {
-  std::vector<std::string> requeued;   // what the user is to read where the job can be requeued
-  std::vector<std::string> cancelled;  // ... and where it can't
+  std::vector<std::string> requeued;   // what the user is to read where the job can be requeued,
+  std::vector<std::string> held;       // where it is requeued but held,
+  std::vector<std::string> cancelled;  // and where it can't
+  bool hold = false;                   // nothing would be different in another run
   std::vector<std::string>
       avoid;                     // nodes that the requeued job must not get, since nothing else keeps it away
   std::vector<std::string> out;  // culprits, for the text

@@ -8,15 +8,16 @@ Participant::Participant(ParticipantSettings settings, Hooks hooks)
     : settings_(std::move(settings)), hooks_(std::move(hooks)) {}
 
 void Participant::begin() {
-  if (settings_.join.participation == Participation::measure) start_worker(settings_.alone.has_value());
+  if (settings_.join.participation == Participation::measure)
+    start_worker(settings_.alone.has_value(), std::nullopt);
 }
 
-void Participant::start_worker(bool alone) {
+void Participant::start_worker(bool alone, std::optional<engine::Place> place) {
   end_worker();
   failure_.reset();
   address_.clear();
   measuring_alone_ = alone && settings_.alone;
-  connecting_ = false;
+  place_ = std::move(place);
   stage_ = "open";
   if (!settings_.worker) return fail({id_, verdict::Class::untested, "start", settings_.join.why, true});
   auto worker = worker::WorkerProcess::start(*settings_.worker);
@@ -56,6 +57,7 @@ void Participant::take(const worker::Event& event) {
       stage_ = verdict::name(settings_.alone->operation);
       return worker_->measure_alone(*settings_.alone, settings_.deadline.left());
     }
+    if (place_) return worker_->connect(*place_, settings_.deadline.left());
     stage_ = "waiting for peers";
     hooks_.send(MessageType::ready, encode(Ready{*description_, address_, std::nullopt}));
   } else if (const auto* measured = std::get_if<worker::Measured>(&event)) {
@@ -67,6 +69,10 @@ void Participant::take(const worker::Event& event) {
     hooks_.send(MessageType::measured, encode(Answer{id_, measured->samples}));
   } else if (std::holds_alternative<worker::Connected>(event)) {
     stage_ = "waiting for peers";
+    if (place_) {
+      place_.reset();
+      return hooks_.send(MessageType::ready, encode(Ready{*description_, address_, std::nullopt}));
+    }
     hooks_.send(MessageType::connected, encode(Answer{id_, {}}));
   } else if (const auto* failed = std::get_if<worker::Failed>(&event)) {
     fail({id_, failed->cls, failed->stage, failed->text, failed->local});
@@ -77,7 +83,8 @@ void Participant::message(MessageType type, std::string_view payload) {
   const auto unfit = [&](const Error& error) { protocol_error_ = error.text(); };
   const auto without_worker = [&](std::uint32_t id) {
     if (worker_) return false;
-    // A failure that was told already need not be told again; only the coordinator's newer command has to get an answer.
+    // A failure that was told already need not be told again; only the coordinator's newer command has to get
+    // an answer.
     if (failure_) {
       failure_->id = id;
       hooks_.send(MessageType::failed, encode(*failure_));
@@ -88,12 +95,14 @@ void Participant::message(MessageType type, std::string_view payload) {
   };
   switch (type) {
     case MessageType::start:
-      return start_worker(settings_.alone.has_value());
+      return start_worker(settings_.alone.has_value(), std::nullopt);
     case MessageType::restart: {
       auto restart = decode<Restart>(payload);
       if (!restart) return unfit(restart.error());
       id_ = restart->id;
-      return start_worker(restart->alone);
+      std::optional<engine::Place> place;
+      if (restart->rank >= 0) place = engine::Place{restart->rank, restart->ranks, "", "", ""};
+      return start_worker(restart->alone, place);
     }
     case MessageType::connect: {
       auto connect = decode<Connect>(payload);

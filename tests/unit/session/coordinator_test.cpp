@@ -26,7 +26,8 @@ TEST(Coordinator, HealthyNodesPassInOneRound) {
   EXPECT_EQ(job.pair_commands, 0);
   EXPECT_LT(job.seconds, 1.5);
   EXPECT_EQ(job.final.action, "allow");
-  EXPECT_THAT(job.final.lines, ElementsAre(HasSubstr("pass n[1-4]: all_reduce 4 MiB on 4 nodes over hs0 (net): 0.117 GB/s")));
+  EXPECT_THAT(job.final.lines,
+              ElementsAre(HasSubstr("pass n[1-4]: all_reduce 4 MiB on 4 nodes over hs0 (net): 0.117 GB/s")));
 }
 
 TEST(Coordinator, TheSlowNodeAloneIsAccused) {
@@ -50,8 +51,9 @@ TEST(Coordinator, TheLinesNameBothFiguresAndWhatWasDone) {
   job.nodes[2].speed = 0.025;
   job.run();
   ASSERT_EQ(job.final.lines.size(), 2U);
-  EXPECT_THAT(job.final.lines[0], testing::AllOf(HasSubstr("nccl-check: slow n3: send/recv 0.0250 GB/s with "),
-                                                 HasSubstr("limit 0.0900 (test rule)"), HasSubstr(": drained")));
+  EXPECT_THAT(job.final.lines[0],
+              testing::AllOf(HasSubstr("nccl-check: slow n3: send/recv 0.0250 GB/s with "),
+                             HasSubstr("limit 0.0900 (test rule)"), HasSubstr(": drained")));
   EXPECT_EQ(job.final.lines[1], "nccl-check: the job is requeued without n3");
 }
 
@@ -238,6 +240,19 @@ TEST(Coordinator, AUsersOwnNumberFailsTheJobAndAccusesNobody) {
   EXPECT_THAT(culprits(job), ElementsAre());
   EXPECT_EQ(job.fail_orders.size(), 1U);
   EXPECT_THAT(job.verdict.summary, HasSubstr("the job wanted 0.200 (busbw=)"));
+}
+
+TEST(Coordinator, SendRecvMeasuresPairsAlone) {
+  SimulatedJob job(4);
+  job.settings.collective = verdict::Operation::send_recv;
+  job.run();
+  EXPECT_EQ(job.verdict.cls, Class::pass) << job.verdict.summary;
+  EXPECT_NEAR(job.verdict.busbw, 0.117, 0.001);
+  SimulatedJob slow(4);
+  slow.settings.collective = verdict::Operation::send_recv;
+  slow.nodes[1].speed = 0.025;
+  slow.run();
+  EXPECT_THAT(culprits(slow), ElementsAre("n2")) << slow.verdict.summary;
 }
 
 TEST(Coordinator, WithoutALimitTheFigureIsShownAndNothingIsSlow) {

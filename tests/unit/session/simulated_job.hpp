@@ -12,19 +12,20 @@
 namespace nccl_check::job {
 
 struct SimulatedNode {
-  double speed = 0.117;                       // GB/s of its line
+  double speed = 0.117;  // GB/s of its line
   bool joins = true;
   Participation participation = Participation::measure;
   std::map<std::string, std::string> settings{{"version", "1"}};
   std::map<std::string, std::string> versions{{"libfabric", "1.17"}};
-  double memory = 0;                          // GB/s of its memory; 0: not measured alone
+  double memory = 0;  // GB/s of its memory; 0: not measured alone
   bool open_fails = false;
-  verdict::Class hangs_locally = verdict::Class::pass;  // hung: its own gate finds its worker without a sign of life
-  bool stuck = false;                         // waits for ever in anything with a peer, alive
-  bool silent_after_ready = false;            // its gate says nothing any more
+  verdict::Class hangs_locally =
+      verdict::Class::pass;         // hung: its own gate finds its worker without a sign of life
+  bool stuck = false;               // waits for ever in anything with a peer, alive
+  bool silent_after_ready = false;  // its gate says nothing any more
   bool corrupt = false;
-  int slow_times = 1 << 30;                   // how many send/recv commands see the slow speed, then it is healthy
-  bool job_fails = true;                      // its policy
+  int slow_times = 1 << 30;  // how many send/recv commands see the slow speed, then it is healthy
+  bool job_fails = true;     // its policy
   bool drains = true;
 };
 
@@ -38,7 +39,8 @@ class SimulatedJob {
 
   CoordinatorSettings settings;
   std::vector<SimulatedNode> nodes;
-  std::set<std::pair<std::size_t, std::size_t>> slow_paths;  // half the limit between these two, whoever they are
+  std::set<std::pair<std::size_t, std::size_t>>
+      slow_paths;  // half the limit between these two, whoever they are
   double limit = 0.09;
   std::map<std::string, std::string> leaves;
 
@@ -103,12 +105,14 @@ class SimulatedJob {
   };
 
   void later(double s, std::size_t node, MessageType type, std::string payload) {
-    events_.push_back({now_ + std::chrono::duration_cast<Clock::duration>(Seconds(s)), node, type, std::move(payload)});
+    events_.push_back(
+        {now_ + std::chrono::duration_cast<Clock::duration>(Seconds(s)), node, type, std::move(payload)});
   }
 
   void open(std::size_t i, std::uint32_t id, bool alone) {
     if (nodes[i].open_fails)
-      return later(0.2, i, MessageType::failed, encode(Failed{id, verdict::Class::untested, "open", "no libfabric", true}));
+      return later(0.2, i, MessageType::failed,
+                   encode(Failed{id, verdict::Class::untested, "open", "no libfabric", true}));
     Ready ready;
     ready.description.versions = nodes[i].versions;
     ready.description.device_text = "hs0 (net)";
@@ -149,8 +153,9 @@ class SimulatedJob {
         if (verdict.cls == verdict::Class::pass) return;
         const bool culprit = message.own && message.own->culprit;
         const bool fails = (culprit || verdict.job_at_fault) && nodes[i].job_fails;
-        return later(0.05, i, MessageType::acted,
-                     encode(Acted{culprit && nodes[i].drains ? "drained" : "", culprit && nodes[i].drains, fails}));
+        return later(
+            0.05, i, MessageType::acted,
+            encode(Acted{culprit && nodes[i].drains ? "drained" : "", culprit && nodes[i].drains, fails}));
       }
       case MessageType::fail_job:
         fail_orders.push_back(*decode<FailJob>(out.payload));
@@ -163,13 +168,16 @@ class SimulatedJob {
     }
   }
 
-  void cancel(std::size_t i) { std::erase_if(events_, [&](const Event& e) { return e.node == i; }); }
+  void cancel(std::size_t i) {
+    std::erase_if(events_, [&](const Event& e) { return e.node == i; });
+  }
 
   void measure(std::size_t i, const Measure& m) {
     if (nodes[i].silent_after_ready) return;
     if (nodes[i].hangs_locally != verdict::Class::pass) {
       later(2.0, i, MessageType::failed,
-            encode(Failed{m.id, nodes[i].hangs_locally, "all_reduce", "in all_reduce, no sign of life for 2.0 s", true}));
+            encode(Failed{m.id, nodes[i].hangs_locally, "all_reduce",
+                          "in all_reduce, no sign of life for 2.0 s", true}));
       return;
     }
     const bool pair = m.task.operation == verdict::Operation::send_recv;
@@ -187,7 +195,8 @@ class SimulatedJob {
     } else {
       for (std::size_t k = 0; k < nodes.size(); ++k) {
         rate = std::min(rate, speed(k));
-        stuck = stuck || nodes[k].stuck || nodes[k].hangs_locally != verdict::Class::pass || nodes[k].silent_after_ready;
+        stuck = stuck || nodes[k].stuck || nodes[k].hangs_locally != verdict::Class::pass ||
+                nodes[k].silent_after_ready;
         corrupt = corrupt || nodes[k].corrupt;
         const std::size_t next = (k + 1) % nodes.size();
         if (slow_paths.contains({std::min(k, next), std::max(k, next)})) rate = std::min(rate, limit / 2);
@@ -204,7 +213,8 @@ class SimulatedJob {
     const double ns = static_cast<double>(m.task.bytes) * factor / rate;
     samples.times.assign(static_cast<std::size_t>(m.task.iterations), Nanoseconds(static_cast<long>(ns)));
     if (pair && nodes[i].slow_times > 0) --nodes[i].slow_times;
-    later(ns * 1e-9 * (m.task.iterations + m.task.warmups), i, MessageType::measured, encode(Answer{m.id, samples}));
+    later(ns * 1e-9 * (m.task.iterations + m.task.warmups), i, MessageType::measured,
+          encode(Answer{m.id, samples}));
   }
 
   Clock::time_point now_ = Clock::time_point() + std::chrono::hours(1);
