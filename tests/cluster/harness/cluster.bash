@@ -295,12 +295,14 @@ cluster_shape() {
 
 # cluster_shape_path NODE NODE RATE: what the two send each other, and nothing else; until cluster_shape of either.
 cluster_shape_path() {
-  local from to
+  local from to line
   for from in "$1" "$2"; do
     to=$2
     [ "$from" = "$1" ] || to=$1
-    shape_towards "$(nic_of "$from")" "$(cat "$CLUSTER/host/$from/rate")" "$(node_address "${to#n}")" \
+    read -r line _ <"$CLUSTER/host/$from/rate"
+    shape_towards "$(nic_of "$from")" "$line" "$(node_address "${to#n}")" \
       $((${to#n} + 1)) "$3" in_net_of "host/$from/pid" || return
+    echo "$line, but $3 to $to" >"$CLUSTER/host/$from/rate"
   done
 }
 
@@ -329,11 +331,13 @@ cluster_daemon() {
 
 # cluster_pause HOST, cluster_resume HOST: SIGSTOP and SIGCONT to its Slurm daemon.
 cluster_pause() {
-  cluster_exec "$1" sh -c 'kill -STOP "$(cat "/run/$0.pid")"' "$(cluster_daemon "$1")"
+  cluster_exec "$1" sh -c 'kill -STOP "$(cat "/run/$0.pid")"' "$(cluster_daemon "$1")" &&
+    touch "$CLUSTER/host/$1/paused"
 }
 
 cluster_resume() {
-  cluster_exec "$1" sh -c 'kill -CONT "$(cat "/run/$0.pid")"' "$(cluster_daemon "$1")"
+  cluster_exec "$1" sh -c 'kill -CONT "$(cat "/run/$0.pid")"' "$(cluster_daemon "$1")" &&
+    rm -f "$CLUSTER/host/$1/paused"
 }
 
 # cluster_stop HOST, cluster_start HOST, cluster_restart HOST: its Slurm daemon. Change $CLUSTER/host/HOST/slurm/*.conf
@@ -381,23 +385,36 @@ cluster_config() {
 cluster_reset() {
   local -a cluster_hosts=()
   local -A cluster_address=() cluster_nic=()
-  local cluster_rate cluster_congestion host user
+  local cluster_rate cluster_congestion host
   # shellcheck source=/dev/null
   source "$CLUSTER/cluster.conf"
   for host in "${cluster_hosts[@]}"; do
-    cluster_resume "$host" || cluster_start "$host"
-    cluster_shape "$host" "$cluster_rate" || return
+    [ ! -e "$CLUSTER/host/$host/paused" ] || cluster_resume "$host" || return
+    [ -e "$CLUSTER/host/$host/run/$(cluster_daemon "$host").pid" ] || cluster_start "$host" || return
+    [ "$(cat "$CLUSTER/host/$host/rate")" = "$cluster_rate" ] || cluster_shape "$host" "$cluster_rate" || return
   done
-  for user in alice bob root; do cluster_exec ctl scancel --user="$user"; done
   cluster_wait_until 30 no_job_left || return
-  for host in "${cluster_hosts[@]:1}"; do
-    node_is "$host" idle || cluster_exec ctl scontrol update "NodeName=$host" State=RESUME 2>/dev/null || :
-    cluster_wait_node "$host" idle || return
+  cluster_wait_until 30 every_node_resumed || return
+  for host in "${cluster_hosts[@]}"; do
     find "$CLUSTER/host/$host"/{run,lib}/nccl-check -mindepth 1 -delete
     rm -f "$CLUSTER/host/$host/log/"{prolog,epilog}.log
   done
 }
 
+# Each ends or resumes what it finds, and succeeds once there is nothing more to do.
 no_job_left() {
-  [ -z "$(cluster_exec ctl squeue -h -o %A 2>/dev/null || echo unknown)" ]
+  local jobs
+  jobs=$(cluster_exec ctl squeue --noheader --format=%A) || return
+  [ -n "$jobs" ] || return 0
+  # shellcheck disable=SC2086  # one word a job
+  cluster_exec ctl scancel --quiet $jobs
+  return 1
+}
+
+every_node_resumed() {
+  local nodes
+  nodes=$(cluster_exec ctl sinfo --noheader --Node --format='%N %T' | sed -n '/ idle$/d; s/ .*//p' | sort -u)
+  [ -n "$nodes" ] || return 0
+  cluster_exec ctl scontrol update "NodeName=${nodes//$'\n'/,}" State=RESUME 2>/dev/null
+  return 1
 }
