@@ -136,12 +136,17 @@ class Across {
   }
 
  private:
+  // Whoever has not crossed yet comes first; slow with two other leaves is enough to know of a node too.
   void add_unsettled(std::size_t g) {
+    std::vector<std::size_t> again;
     for (const std::size_t node : ledger_.groups()[g].members) {
-      if (speakers_[g].size() == left_[g]) return;
       if (ledger_.lost(node) || ledger_.cleared(node) || ledger_.accused(node)) continue;
-      if (reach_of(ledger_, {node}).slow_with.size() < 2) speakers_[g].push_back(node);
+      const std::size_t slow_with = reach_of(ledger_, {node}).slow_with.size();
+      if (slow_with == 0 && speakers_[g].size() < left_[g]) speakers_[g].push_back(node);
+      if (slow_with == 1 && left_.size() > 2) again.push_back(node);
     }
+    const std::size_t room = std::min(left_[g] - speakers_[g].size(), again.size());
+    speakers_[g].insert(speakers_[g].end(), again.begin(), again.begin() + static_cast<std::ptrdiff_t>(room));
   }
 
   [[nodiscard]] std::optional<std::size_t> helper_of(std::size_t g) const {
