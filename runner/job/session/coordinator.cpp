@@ -32,7 +32,10 @@ constexpr int pair_batch = 6;
 constexpr auto local_cause_wait = Milliseconds(2600);
 constexpr auto other_causes_wait = Milliseconds(300);
 constexpr auto open_limit = std::chrono::seconds(6);
-constexpr auto act_limit = Milliseconds(1500);
+// How long after the deadline for the verdict the culprits may take to act, and the one among them to fail the job: Slurm's
+// controller may be stopped, and the gates have to be back all the same.
+constexpr auto acted_by = Milliseconds(1000);
+constexpr auto failed_by = Milliseconds(1900);
 
 std::uint64_t power_of_two_below(double bytes) {
   std::uint64_t size = 4096;
@@ -819,7 +822,7 @@ void Coordinator::begin_acting(Clock::time_point now) {
   }
   if (verdict_.cls == Class::pass) return finish("allow");
   const auto who = deciders();
-  await({who.begin(), who.end()}, act_limit, now);
+  await({who.begin(), who.end()}, verdict_by_ + acted_by - now, now);
 }
 
 void Coordinator::end_acting(Clock::time_point now) {
@@ -843,7 +846,7 @@ void Coordinator::end_acting(Clock::time_point now) {
   order.held = report::lines(verdict_, settings_.nodes, done, report::Fate::held, order.out);
   order.cancelled = report::lines(verdict_, settings_.nodes, done, report::Fate::cancelled, order.out);
   send(*actor_, MessageType::fail_job, encode(order));
-  await({*actor_}, act_limit, now);
+  await({*actor_}, verdict_by_ + failed_by - now, now);
 }
 
 void Coordinator::finish(const std::string& action) {
