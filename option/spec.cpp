@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "base/units.hpp"
 
@@ -118,13 +117,6 @@ const Word* contradicted(const Word& now, const std::array<bool, words.size()>& 
   return nullptr;
 }
 
-std::string number_text(double value) {
-  std::array<char, 64> buffer{};
-  const auto end =
-      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed).ptr;
-  return {buffer.data(), end};
-}
-
 std::string size_text(std::uint64_t bytes) {
   constexpr std::string_view units = "KMG";
   std::string unit;
@@ -228,7 +220,7 @@ std::string canonical(const Spec& spec) {
   add(spec.job, "job");
   add(spec.consequence == Consequence::strict, "strict");
   add(spec.consequence == Consequence::warn, "warn");
-  if (spec.busbw) add(true, "busbw", number_text(*spec.busbw));
+  if (spec.busbw) add(true, "busbw", format_number(*spec.busbw));
   if (spec.size) add(true, "size", size_text(*spec.size));
   if (spec.collective) add(true, "collective", std::string(name(*spec.collective)));
   if (spec.time) add(true, "time", time_text(*spec.time));

@@ -1,13 +1,24 @@
 #include "base/units.hpp"
 
 #include <fmt/format.h>
+#include <locale.h>
+#include <stdlib.h>
 
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 
 namespace nccl_check {
 namespace {
+
+// The plugins live in other programs, whose locale may write a decimal comma.
+locale_t c_locale() {
+  static const locale_t locale = ::newlocale(LC_ALL_MASK, "C", nullptr);
+  return locale;
+}
 
 struct Split {
   std::string_view number;
@@ -23,13 +34,32 @@ Split split_unit(std::string_view text) {
 
 }  // namespace
 
+// Floating numbers by strtod and snprintf: libstdc++'s from_chars and to_chars for them need libm, which the
+// plugins must not load.
 Result<double> parse_number(std::string_view text) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  auto [stop, code] = std::from_chars(text.data(), end, value, std::chars_format::fixed);
-  if (text.empty() || code != std::errc{} || stop != end || !std::isfinite(value))
-    return Error{fmt::format("'{}' is not a number", text), "", "write a decimal number such as 44 or 11.5"};
+  const Error bad{fmt::format("'{}' is not a number", text), "", "write a decimal number such as 44 or 11.5"};
+  // No blanks, signs other than a leading minus, exponents, hexadecimals, infinities.
+  const bool decimal =
+      text.substr(text.starts_with('-') ? 1 : 0).find_first_not_of("0123456789.") == text.npos &&
+      text.find_first_of("0123456789") != text.npos;
+  if (!decimal) return bad;
+  const std::string copy(text);
+  char* stop = nullptr;
+  const double value = ::strtod_l(copy.c_str(), &stop, c_locale());
+  if (stop != copy.c_str() + copy.size() || !std::isfinite(value)) return bad;
   return value;
+}
+
+std::string format_number(double value) {
+  constexpr int most_decimals = 340;  // the smallest normal number's
+  std::array<char, 700> text{};
+  const locale_t before = ::uselocale(c_locale());
+  for (int decimals = 0; decimals <= most_decimals; ++decimals) {
+    std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
+    if (std::strtod(text.data(), nullptr) == value) break;
+  }
+  ::uselocale(before);
+  return text.data();
 }
 
 Result<std::uint64_t> parse_size(std::string_view text) {

@@ -15,6 +15,7 @@ Result<std::chrono::milliseconds> parse_duration(
     std::string_view text);                          // 500ms, 10s, 6h, 2d; a bare number: seconds
 Result<double> parse_number(std::string_view text);  // a finite decimal number, nothing behind it
 
+std::string format_number(double value);                 // the shortest decimal text that parse_number reads back
 std::string format_size(std::uint64_t bytes);            // "1 GiB", "6 MiB", "1000 B"
 std::string format_seconds(std::chrono::nanoseconds t);  // "2.9 s"
 std::string format_rate(double gigabytes_per_second);    // three significant digits: "361", "11.2", "0.0234"
