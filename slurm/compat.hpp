@@ -56,6 +56,15 @@ inline int requeue_job(std::uint32_t id, std::uint32_t flags) {
   return slurm_requeue(whole_job(id), flags);
 }
 
+// "Send it again in a moment": said of a job whose record is on its way into the database, until 24.05.
+inline bool is_try_again([[maybe_unused]] int code) {
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(24, 11, 0)
+  return false;
+#else
+  return code == ESLURM_JOB_SETTING_DB_INX;
+#endif
+}
+
 inline int load_topology(topo_info_response_msg_t** topology) {
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 5, 0)
   return slurm_load_topo(topology, nullptr);  // the default one of several

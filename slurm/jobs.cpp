@@ -104,7 +104,7 @@ Answer outcome(const char* what, Json notes) {
 bool update(job_desc_msg_t& description) {
   for (int attempt = 0; attempt < 5; ++attempt) {
     if (slurm_update_job(&description) == SLURM_SUCCESS) return true;
-    if (errno != ESLURM_JOB_SETTING_DB_INX) return false;
+    if (!compat::is_try_again(errno)) return false;
     ::poll(nullptr, 0, 100);
   }
   return false;

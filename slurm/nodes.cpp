@@ -83,10 +83,7 @@ Answer set_state(const std::string& name, std::uint32_t state, const std::string
   std::string why = reason;
   update.node_names = node.data();
   update.node_state = state;
-  if (!why.empty()) {
-    update.reason = why.data();
-    update.reason_uid = 0;
-  }
+  if (!why.empty()) update.reason = why.data();
   if (slurm_update_node(&update) != SLURM_SUCCESS) return failed_call("updating the node");
   return {Json{{"done", true}}, exit_definite};
 }
