@@ -30,9 +30,8 @@ bool covers(const option::Spec& checked, const option::Spec& asked) {
 }
 
 bool needs_own_check(StepKind kind, const std::optional<Asked>& asked, const std::optional<Record>& record) {
-  if (kind != StepKind::srun || !asked || asked->spec.off || asked->spec.help) return false;
+  if (kind != StepKind::srun || !asked || !asked->inside || asked->spec.off || asked->spec.help) return false;
   if (!record) return true;
-  if (!asked->inside) return false;
   // A verdict that let the job run, but is no pass, does not satisfy who insists.
   const bool insists =
       asked->spec.consequence == option::Consequence::strict && record->verdict != verdict::Class::pass;
@@ -40,7 +39,8 @@ bool needs_own_check(StepKind kind, const std::optional<Asked>& asked, const std
 }
 
 bool unanswered(StepKind kind, const std::optional<Asked>& asked, const std::optional<Record>& record) {
-  return (kind == StepKind::batch || kind == StepKind::interactive) && asked && !asked->spec.off && !record;
+  if (kind == StepKind::external || !asked || asked->spec.off || record) return false;
+  return kind != StepKind::srun || !asked->inside;
 }
 
 }  // namespace nccl_check::spank

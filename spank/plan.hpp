@@ -15,16 +15,16 @@ StepKind kind_of(std::uint32_t step);
 
 struct Asked {
   option::Spec spec;
-  bool inside = false;  // of an srun within an allocation that was there already
+  bool inside =
+      false;  // of an srun within an allocation that was there already, not of what made the allocation
 };
 
 // A verdict says something about what is asked now: its scopes, size, collective and bandwidth, or none
 // named.
 bool covers(const option::Spec& checked, const option::Spec& asked);
 
-// Whether this step measures by itself. An allocating srun's question was the gate's to answer, whatever it
-// said; only where no gate answered, and for an srun inside an allocation that wants to know more, the step
-// does.
+// Whether this step measures by itself: only an srun that was asked to inside an allocation, for what the
+// job's verdict does not say. An allocating srun's question was the gate's to answer, whatever it said.
 bool needs_own_check(StepKind kind, const std::optional<Asked>& asked, const std::optional<Record>& record);
 
 // The user asked for a check that neither the gate made nor a step will: worth a line, instead of silence.

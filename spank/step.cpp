@@ -1,7 +1,9 @@
 #include "spank/step.hpp"
 
+#include <sys/prctl.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <memory>
 #include <optional>
 #include <string>
@@ -64,6 +66,14 @@ std::string variable(spank_t spank, const char* name) {
   return spank_getenv(spank, name, text, sizeof text) == ESPANK_SUCCESS ? text : "";
 }
 
+std::optional<std::uint32_t> number(const std::string& text) {
+  std::uint32_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(text.data(), end, value);
+  if (code != std::errc{} || stop != end) return std::nullopt;
+  return value;
+}
+
 std::vector<std::string> environment(spank_t spank) {
   char** list = nullptr;
   std::vector<std::string> out;
@@ -93,11 +103,13 @@ CheckRequest request(spank_t spank, const State& now) {
   wanted.program = now.arguments->program;
   wanted.config = now.arguments->config;
   wanted.spec = now.asked->spec;
-  wanted.job = now.expected.job;
+  // The components of a het job's step are checked as one: the leader's id, the node's rank among all of
+  // them. Slurm has set both for the task, whatever the user's environment said.
+  wanted.job = number(variable(spank, "SLURM_JOB_ID")).value_or(now.expected.job);
   wanted.step = now.step;
   wanted.restart = now.expected.restart;
   wanted.user = now.expected.user;
-  wanted.node_rank = now.node_rank;
+  wanted.node_rank = number(variable(spank, "SLURM_NODEID")).value_or(now.node_rank);
   wanted.node = variable(spank, "SLURMD_NODENAME");
   wanted.nodes = variable(spank, "SLURM_STEP_NODELIST");
   wanted.environment = environment(spank);
@@ -105,10 +117,11 @@ CheckRequest request(spank_t spank, const State& now) {
 }
 
 Outcome check_now(spank_t spank, State& now) {
-  const auto checked = run_check(request(spank, now));
+  const auto wanted = request(spank, now);
+  const auto checked = run_check(wanted);
   now.own_check->publish(checked.outcome);
   // Every node has the same verdict: one of them says it.
-  if (now.node_rank == 0) {
+  if (wanted.node_rank == 0) {
     tell_user(checked.lines);
   } else {
     for (const auto& line : checked.lines) slurm_info("%s", line.c_str());
@@ -151,7 +164,12 @@ int check_option(const char* argument) {
 
 int init_post_opt(spank_t spank) {
   auto& now = state();
-  if (!now.arguments) return 0;
+  if (!now.arguments) {
+    if (now.spec && !now.spec->off && item<std::uint32_t>(spank, S_JOB_NODEID, "node rank") == 0)
+      now.lines.push_back(
+          "nccl-check: untested: the plugin's line in this node's plugstack.conf is wrong, see slurmd's log");
+    return 0;
+  }
   now.step = item<std::uint32_t>(spank, S_JOB_STEPID, "id");
   const auto kind = kind_of(now.step);
   if (kind == StepKind::external) return 0;
@@ -160,7 +178,10 @@ int init_post_opt(spank_t spank) {
                   item<uid_t>(spank, S_JOB_UID, "user")};
   now.node_rank = item<std::uint32_t>(spank, S_JOB_NODEID, "node rank");
   now.tasks = item<std::uint32_t>(spank, S_JOB_LOCAL_TASK_COUNT, "task count");
-  if (now.spec) now.asked = Asked{*now.spec, !variable(spank, asked_inside_variable).empty()};
+  // What srun says of itself; and an srun that makes an allocation starts its step 0.
+  const bool inside =
+      !variable(spank, asked_inside_variable).empty() || (kind == StepKind::srun && now.step != 0);
+  if (now.spec) now.asked = Asked{*now.spec, inside};
   spank_unsetenv(spank, asked_inside_variable);
 
   const auto path = job_file(now.expected.job);
@@ -169,10 +190,9 @@ int init_post_opt(spank_t spank) {
   set(spank, "NCCL_CHECK_BUSBW", record ? rate(record->busbw) : "");
   set(spank, "NCCL_CHECK_FILE", record ? path : "");
   if (record) now.lines = lines_to_show(*record, path, kind, now.step);
-  if (unanswered(kind, now.asked, record))
-    now.lines.push_back("nccl-check: untested: no check was made for this job (nothing in " +
-                        std::string(job_folder) +
-                        " here: the site's Prolog does not start nccl-check, or its gate is off)");
+  if (now.node_rank == 0 && unanswered(kind, now.asked, record))
+    now.lines.push_back("nccl-check: untested: no check was made: this node has no " + path +
+                        " (does the site's Prolog start nccl-check?)");
   if (needs_own_check(kind, now.asked, record)) {
     auto shared = SharedOutcome::make();
     if (shared) {
@@ -202,6 +222,9 @@ int task_post_fork(spank_t spank) {
 int task_init(spank_t spank) {
   auto& now = state();
   if (!now.own_check) return 0;
+  // Until the user's code runs this fork bears slurmstepd's name, and proctrack/linuxproc kills nothing of
+  // that name: a step cancelled during its check would go on to the user's code.
+  ::prctl(PR_SET_NAME, "nccl-check");
   const bool first = item<int>(spank, S_TASK_ID, "task") == 0;
   const auto outcome = first ? check_now(spank, now) : check_of_first_task(now);
   // The task is a fork of its own, and under `optional` Slurm would ignore an error and run the user's code.
