@@ -32,17 +32,19 @@ cluster_wait_until() {
 #   --plugstack LINE     one more line of plugstack.conf
 #   --gate prolog|hook|plugin|none  how nccl-check gets in: plugin and Prolog script, plugin and hook plugin, the
 #                        plugin alone, not at all; none
-#   --build DIR          where nccl-check was built; build/release
+#   --build DIR          where nccl-check was built; $NCCL_CHECK_BUILD, else build/release
+#   --program-build DIR  where the program is taken from, if not from there (one built with sanitizers);
+#                        $NCCL_CHECK_PROGRAM_BUILD
 #   --config FILE        nccl-check.toml of every host
 #   --owner PID          the process whose end ends the cluster; this shell
 cluster_up() {
   local hosts=4 rate=1gbit cpus=4 congestion=cubic topology="" prolog="" epilog="" gate=none config="" owner=$$
-  local build="" repo i host log
+  local build program_build repo i host log
   local -a conf=() partitions=() plugstack=()
   local -A cluster_nic=() cluster_address=([ctl]=10.77.0.1)
   local -a cluster_hosts=(ctl)
   repo=$(cd "$harness/../../.." && pwd)
-  build=$repo/build/release
+  build=${NCCL_CHECK_BUILD:-$repo/build/release} program_build=${NCCL_CHECK_PROGRAM_BUILD:-}
   while [ $# -gt 0 ]; do
     [ $# -ge 2 ] || { cluster_fail "$1: a value is missing"; return; }
     case $1 in
@@ -59,6 +61,7 @@ cluster_up() {
       --plugstack) plugstack+=("$2") ;;
       --gate) gate=$2 ;;
       --build) build=$2 ;;
+      --program-build) program_build=$2 ;;
       --config) config=$2 ;;
       --owner) owner=$2 ;;
       *) cluster_fail "$1: no such option of up (they are listed in tests/cluster/README.md)"; return ;;
@@ -76,20 +79,22 @@ cluster_up() {
   CLUSTER=$(mktemp -d "${TMPDIR:-/tmp}/nccl-check-cluster.XXXXXX") || return
   exec {log}<>"$CLUSTER/up.log"
   chmod 711 "$CLUSTER"
+  mkdir "$CLUSTER/site"
   for ((i = 1; i <= hosts; i++)); do
     cluster_hosts+=("n$i")
     cluster_address[n$i]=$(node_address "$i")
   done
   local cluster_rate=$rate cluster_congestion=$congestion
-  declare -p cluster_hosts cluster_address cluster_nic cluster_congestion cluster_rate \
+  local -A cluster_folders=([harness]=$harness [libexec]=$repo/packaging/libexec)
+  nccl_check_entrance || { rm -rf "$CLUSTER"; return 1; }
+  declare -p cluster_folders cluster_hosts cluster_address cluster_nic cluster_congestion cluster_rate \
     | sed 's/^declare -- /declare /' >"$CLUSTER/cluster.conf"
 
-  write_etc "$CLUSTER/etc" "$hosts" "$CLUSTER/home"
-  mkdir -p "$CLUSTER/home" "$CLUSTER/site"
+  write_etc "$CLUSTER/etc" "$hosts"
+  mkdir "$CLUSTER/home"
   install -d -o 29901 -g 29901 "$CLUSTER/home/alice"
   install -d -o 29902 -g 29902 "$CLUSTER/home/bob"
-  nccl_check_entrance || { rm -rf "$CLUSTER"; return 1; }
-  write_slurm_conf "$CLUSTER/site" "$hosts" "$cpus" "$prolog" "$epilog"
+  write_slurm_conf "$CLUSTER/site" "$hosts" "$cpus" "${prolog:+/srv/site/prolog}" "${epilog:+/srv/site/epilog}"
   printf '%s\n' ${plugstack[@]+"${plugstack[@]}"} >"$CLUSTER/site/plugstack.conf"
   [ -z "$topology" ] || cp "$topology" "$CLUSTER/site/topology.conf"
   for host in "${cluster_hosts[@]}"; do
@@ -140,36 +145,45 @@ any_has_ended() {
   compgen -G "$CLUSTER/host/*/ended" >/dev/null || [ ! -d "$CLUSTER" ]
 }
 
-# Puts nccl-check into a cluster that is being made, by $gate. Changes the caller's prolog, epilog, plugstack.
+# Puts nccl-check into a cluster that is being made, by $gate. Changes the caller's prolog, epilog, plugstack, conf and
+# cluster_folders.
 nccl_check_entrance() {
-  local program=$build/runner/nccl-check toml=/etc/nccl-check/nccl-check.toml kind
+  local program=/srv/build/runner/nccl-check toml=/etc/nccl-check/nccl-check.toml kind file
+  [ -z "$prolog" ] || install -m 755 "$prolog" "$CLUSTER/site/prolog" || return
+  [ -z "$epilog" ] || install -m 755 "$epilog" "$CLUSTER/site/epilog" || return
   case $gate in
     none) return ;;
     prolog | hook | plugin) ;;
     *) cluster_fail "--gate $gate: expected prolog, hook, plugin or none"; return ;;
   esac
-  for file in "$program" "$build/spank/spank_nccl_check.so"; do
+  cluster_folders[build]=$build
+  if [ -n "$program_build" ]; then
+    cluster_folders[program-build]=$program_build
+    program=/srv/program-build/runner/nccl-check
+  fi
+  for file in "${program_build:-$build}"/{runner/nccl-check,slurm/nccl-check-slurm} \
+    "$build"/spank/spank_nccl_check{,_gate}.so; do
     [ -e "$file" ] || { cluster_fail "$file is not there: build it first (cmake --preset release, ninja)"; return; }
   done
-  plugstack+=("optional $build/spank/spank_nccl_check.so config=$toml program=$program")
-  [ "$gate" != hook ] || plugstack+=("optional $build/spank/spank_nccl_check_gate.so config=$toml program=$program")
+  plugstack+=("optional /srv/build/spank/spank_nccl_check.so config=$toml program=$program")
+  [ "$gate" != hook ] || plugstack+=("optional /srv/build/spank/spank_nccl_check_gate.so config=$toml program=$program")
   for kind in prolog epilog; do
     [ "$kind" = epilog ] || [ "$gate" = prolog ] || continue
     [ -z "${!kind}" ] || { cluster_fail "--$kind together with --gate $gate: choose one"; return; }
-    write_gate_script "$kind" "$program" "$toml" >"$CLUSTER/site/$kind"
+    write_gate_script "$kind" "$program" >"$CLUSTER/site/$kind"
     chmod 755 "$CLUSTER/site/$kind"
     printf -v "$kind" %s "$CLUSTER/site/$kind"
   done
 }
 
-# A Prolog or Epilog script as a site would have it, with what it took and its status in /var/log/prolog.log.
+# A site's own Prolog or Epilog, which calls the installed script and logs how long that took and how it ended.
 write_gate_script() {
-  local kind=$1 program=$2 toml=$3 after=""
-  [ "$kind" = prolog ] || after=" --after-job"
+  local kind=$1 program=$2
   cat <<END
 #!/bin/bash
+export NCCL_CHECK_PROGRAM=$program
 start=\${EPOCHREALTIME/./}
-$program gate --config $toml$after </dev/null >>/var/log/$kind.log 2>&1
+/srv/libexec/$kind </dev/null >>/var/log/$kind.log 2>&1
 status=\$?
 echo "$kind: job \$SLURM_JOB_ID took \$(((\${EPOCHREALTIME/./} - start) / 1000)) ms, status \$status" >>/var/log/$kind.log
 exit \$status
@@ -208,7 +222,7 @@ cluster_exec() {
   done
   pid=$(cat "$CLUSTER/host/$1/pid" 2>/dev/null) || { cluster_fail "$1: no such host, or it has ended"; return; }
   shift
-  [ "$user" = root ] || home=$CLUSTER/home/$user
+  [ "$user" = root ] || home=/srv/home/$user
   local -a as=()
   [ "$user" = root ] || as=(--reuid "$user" --regid "$user" --init-groups)
   nsenter --target "$pid" --mount --uts --ipc --net --pid --root --wdns="$home" \
@@ -357,12 +371,12 @@ cluster_restart() {
 in_daemons() {
   local host=$1
   shift
-  cluster_exec "$host" bash -c 'source "$0/wait.bash"; source "$0/daemons.bash"; "$@"' "$harness" "$@"
+  cluster_exec "$host" bash -c 'source /srv/harness/wait.bash; source /srv/harness/daemons.bash; "$@"' - "$@"
 }
 
 # cluster_processes HOST: what runs there beside its own daemons, a line each (pid, uid, state, command); none: nothing.
 cluster_processes() {
-  cluster_exec "$1" "$harness/processes"
+  cluster_exec "$1" /srv/harness/processes
 }
 
 # cluster_log HOST NAME: its /var/log/NAME.log (slurmd, slurmctld, munged, prolog, epilog); empty if there is none.
@@ -384,7 +398,7 @@ cluster_config() {
 # files and logs gone. Configuration stays.
 cluster_reset() {
   local -a cluster_hosts=()
-  local -A cluster_address=() cluster_nic=()
+  local -A cluster_address=() cluster_nic=() cluster_folders=()
   local cluster_rate cluster_congestion host
   # shellcheck source=/dev/null
   source "$CLUSTER/cluster.conf"

@@ -64,10 +64,10 @@ write_slurm_conf() {
   } >"$folder/slurm.conf"
 }
 
-# write_etc FOLDER NODES HOMES: a private /etc from the machine's own, with the hosts' names, a munge key and users that are
+# write_etc FOLDER NODES: a private /etc from the machine's own, with the hosts' names, a munge key and users that are
 # nobody's outside: alice and bob to run jobs, nccl-check for the measuring worker.
 write_etc() {
-  local etc=$1 nodes=$2 homes=$3 i user uid
+  local etc=$1 nodes=$2 i user uid
   cp -a /etc "$etc"
   {
     echo "127.0.0.1 localhost"
@@ -78,7 +78,7 @@ write_etc() {
   for user in alice:29901 bob:29902 nccl-check:29903; do
     uid=${user#*:} user=${user%:*}
     sed -i "/^$user:/d" "$etc/passwd" "$etc/group"
-    echo "$user:x:$uid:$uid::$homes/$user:/bin/bash" >>"$etc/passwd"
+    echo "$user:x:$uid:$uid::/srv/home/$user:/bin/bash" >>"$etc/passwd"
     echo "$user:x:$uid:" >>"$etc/group"
   done
   rm -rf "$etc/slurm" "$etc/nccl-check" "$etc/munge"
