@@ -156,9 +156,9 @@ nccl_check_entrance() {
     prolog | hook | plugin) ;;
     *) cluster_fail "--gate $gate: expected prolog, hook, plugin or none"; return ;;
   esac
-  cluster_folders[build]=$build
+  cluster_folders[build]=$(realpath "$build")
   if [ -n "$program_build" ]; then
-    cluster_folders[program-build]=$program_build
+    cluster_folders[program-build]=$(realpath "$program_build")
     program=/srv/program-build/runner/nccl-check
   fi
   for file in "${program_build:-$build}"/{runner/nccl-check,slurm/nccl-check-slurm} \
