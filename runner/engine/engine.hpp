@@ -61,7 +61,8 @@ struct Opened {
   std::string address;   // opaque, at most 4 KiB: what a peer's connect() or pair_with() needs
 };
 
-// A worker's place in the ring over all nodes. `shared` is the root's opaque address for engines that need one for all (NCCL's unique id).
+// A worker's place in the ring over all nodes. Without both neighbours' addresses there is no ring, but pairs can be
+// measured (fabric). `shared` is the root's opaque address for engines that need one for all (NCCL's unique id).
 struct Place {
   int rank = 0;
   int ranks = 1;
@@ -72,11 +73,11 @@ struct Place {
 
 struct Task {
   verdict::Operation operation = verdict::Operation::all_reduce;
-  std::uint64_t bytes = 0;    // nccl-tests' size column
+  std::uint64_t bytes = 0;    // nccl-tests' size column; memory_copy: bytes read plus bytes written
   int warmups = 1;
   int iterations = 5;
   bool verify = true;         // check the data after the last iteration, outside the timed part
-  std::uint64_t seed = 0;     // equal on all ranks; the data follows from it
+  std::uint64_t seed = 0;     // equal on all ranks, another one for every task: data and message tags follow from it
   // send_recv only: the partner's address and rank; both ways at once. The rank itself: nothing to do.
   std::string partner;
   int partner_rank = -1;

@@ -1,0 +1,349 @@
+#include "engine/fabric/exchange.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <thread>
+
+#include "engine/fabric/pattern.hpp"
+#include "engine/fabric/sum.hpp"
+
+namespace nccl_check::engine::fabric {
+namespace {
+
+using std::chrono::microseconds;
+using verdict::Class;
+
+constexpr Clock::duration beat_every = Milliseconds(50);
+constexpr Clock::duration longest_block = Milliseconds(50);
+// Providers with manual progress do some of their work only when polled, without a sign on the descriptor.
+constexpr Clock::duration manual_block = Milliseconds(2);
+constexpr Clock::duration soon = Milliseconds(1);  // after -FI_EAGAIN
+constexpr Clock::duration first_nap = microseconds(20);
+constexpr Clock::duration longest_nap = Milliseconds(1);
+
+constexpr int message_bits = 15;  // messages are numbered modulo this in tags, far more than can be under way
+constexpr int kind_bits = 2;
+constexpr int hash_bits = tag_bits - kind_bits - message_bits;
+
+Failure untested(Error error) {
+  return Failure{Class::untested, std::move(error)};
+}
+
+constexpr std::uint64_t greeting_seed = 0x6E63636C2D636865;
+
+std::uint64_t line_hash(std::uint64_t seed, std::uint64_t iteration, int from, int to) {
+  const auto ends = (static_cast<std::uint64_t>(from) << 32U) | static_cast<std::uint32_t>(to);
+  return mix(mix(seed, iteration), ends) >> (64 - hash_bits);
+}
+
+template <class Kind>
+std::uint64_t make_tag(std::uint64_t hash, Kind kind, std::uint64_t message) {
+  return (hash << (kind_bits + message_bits)) | (static_cast<std::uint64_t>(kind) << message_bits) |
+         (message & ((std::uint64_t{1} << message_bits) - 1));
+}
+
+std::byte* locate(const Memory& memory, const Span& span, std::uint64_t slot) {
+  switch (span.in) {
+    case Span::In::input:
+      return memory.input() + span.offset;
+    case Span::In::output:
+      return memory.output() + span.offset;
+    case Span::In::slot:
+      return memory.slot(slot);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string Peer::text() const {
+  return fmt::format("rank {} ({})", rank, role);
+}
+
+Exchange::Exchange(std::vector<Rail>& rails, const Heartbeat& heartbeat)
+    : rails_(rails), heartbeat_(heartbeat) {
+  depth_ = rails_.front().depth();
+  for (const auto& rail : rails_) depth_ = std::min(depth_, rail.depth());
+}
+
+void Exchange::Line::start(std::size_t rail_count, std::size_t depth, std::uint64_t line) {
+  window.assign(rail_count * depth, Posted{});
+  posted = 0;
+  done = 0;
+  rails = rail_count;
+  hash = line;
+}
+
+void Exchange::beat() {
+  const auto now = Clock::now();
+  if (now - last_beat_ < beat_every) return;
+  last_beat_ = now;
+  if (heartbeat_) heartbeat_();
+}
+
+void Exchange::breathe() {
+  beat();
+  // Nothing of this rank's is under way here; an error that shows now shows again in the next wait.
+  for (auto& rail : rails_) (void)rail.poll(completions_);
+  completions_.clear();
+}
+
+Measured<Unit> Exchange::tell_both(const Neighbours& neighbours, std::uint64_t seed, std::uint64_t iteration,
+                                   std::size_t rails_each, const std::string& what, Deadline deadline) {
+  neighbours_ = neighbours;
+  what_ = what;
+  struct Note {
+    const Peer* peer;
+    bool receive;
+    Kind kind;
+  };
+  const Peer& next = neighbours_.next;
+  const Peer& previous = neighbours_.previous;
+  const std::array<Note, 4> notes{{{&previous, true, Kind::to_next},
+                                   {&next, true, Kind::to_previous},
+                                   {&next, false, Kind::to_next},
+                                   {&previous, false, Kind::to_previous}}};
+  struct Token {
+    Note note;
+    std::size_t rail;
+  };
+  std::vector<Token> to_post;
+  for (const auto& note : notes)
+    for (std::size_t rail = 0; rail < std::min(rails_each, note.peer->rails.size()); ++rail)
+      to_post.push_back({note, rail});
+  tokens_.assign(to_post.size(), Posted{});
+  tokens_left_ = to_post.size();
+
+  static std::byte nothing{};
+  std::size_t posted = 0;
+  while (tokens_left_ > 0) {
+    try_again_ = false;
+    for (; posted < to_post.size() && !try_again_; ++posted) {
+      const auto& [note, number] = to_post[posted];
+      Posted& post = tokens_[posted];
+      post.token = true;
+      post.receive = note.receive;
+      post.peer = note.peer->rank;
+      const int from = note.receive ? note.peer->rank : neighbours_.self;
+      const int to = note.receive ? neighbours_.self : note.peer->rank;
+      const std::uint64_t tag = make_tag(line_hash(seed, iteration, from, to), note.kind, number);
+      Rail& rail = rails_[number];
+      const long rc = note.receive ? rail.receive(&nothing, 0, tag, post)
+                                   : rail.send(&nothing, 0, note.peer->rails[number], tag, post);
+      if (rc == -FI_EAGAIN) {
+        try_again_ = true;
+        break;
+      }
+      if (rc != 0)
+        return untested(
+            rail.failed((note.receive ? "receiving from " : "sending to ") + note.peer->text(), rc));
+    }
+    auto status = complete();
+    if (!status) return status;
+    beat();
+    if (tokens_left_ == 0) break;
+    if (deadline.passed()) {
+      std::string missing;
+      for (std::size_t i = 0; i < to_post.size(); ++i) {
+        const auto& [note, number] = to_post[i];
+        if (i < posted && !tokens_[i].pending) continue;
+        missing +=
+            fmt::format("{}{} {} on {}", missing.empty() ? "" : ", ",
+                        note.receive ? "a word from" : "a way to", note.peer->text(), rails_[number].name());
+      }
+      return Failure{
+          Class::hung,
+          Error{fmt::format("{}: the deadline passed while waiting for {}", what_, missing), "", ""}};
+    }
+    if (!moved_) wait(deadline);
+  }
+  return Unit{};
+}
+
+Measured<Unit> Exchange::greet(const Neighbours& neighbours, Deadline deadline) {
+  return tell_both(neighbours, greeting_seed, 0, rails_.size(), "connecting", deadline);
+}
+
+Measured<Unit> Exchange::begin(const Neighbours& neighbours, const Name& name, const Schedule& schedule,
+                               const Memory& memory, Deadline deadline) {
+  neighbours_ = neighbours;
+  what_ = name.what;
+  schedule_ = &schedule;
+  memory_ = &memory;
+  const int self = neighbours.self;
+  in_.start(neighbours.previous.rails.size(), depth_,
+            line_hash(name.seed, name.iteration, neighbours.previous.rank, self));
+  out_.start(neighbours.next.rails.size(), depth_,
+             line_hash(name.seed, name.iteration, self, neighbours.next.rank));
+  auto status = post_receives();
+  if (!status) return status;
+  return tell_both(neighbours, name.seed, name.iteration, 1, name.what, deadline);
+}
+
+Measured<Unit> Exchange::finish(Deadline deadline) {
+  const std::uint64_t all = schedule_->messages();
+  for (;;) {
+    auto status = post_receives();
+    if (!status) return status;
+    status = post_sends();
+    if (!status) return status;
+    if (in_.done == all && out_.done == all) break;
+    status = complete();
+    if (!status) return status;
+    beat();
+    if (moved_) continue;
+    if (deadline.passed()) {
+      // A neighbour that takes nothing and one that gives nothing look alike here: both are named with their
+      // counts.
+      return Failure{
+          Class::hung,
+          Error{fmt::format(
+                    "{}: the deadline passed with {} of {} messages received from {} and {} sent to {}",
+                    what_, in_.done, all, neighbours_.previous.text(), out_.done, neighbours_.next.text()),
+                "", ""}};
+    }
+    wait(deadline);
+  }
+  schedule_ = nullptr;
+  return Unit{};
+}
+
+Measured<Unit> Exchange::post_receives() {
+  const std::uint64_t all = schedule_->messages();
+  try_again_ = false;
+  while (in_.posted < all && !in_.full() && out_.done >= schedule_->sends_before(in_.posted)) {
+    const std::uint64_t message = in_.posted;
+    const Span span = schedule_->receive(message);
+    Posted& post = in_.at(message);
+    post = Posted{};
+    post.receive = true;
+    post.peer = neighbours_.previous.rank;
+    post.bytes = span.bytes;
+    if (span.bytes > 0) {
+      Rail& rail = rails_[message % in_.rails];
+      const long rc = rail.receive(locate(*memory_, span, message % in_.window.size()), span.bytes,
+                                   make_tag(in_.hash, Kind::data, message), post);
+      if (rc == -FI_EAGAIN) {
+        try_again_ = true;
+        break;
+      }
+      if (rc != 0) return untested(rail.failed("receiving from " + neighbours_.previous.text(), rc));
+    }
+    ++in_.posted;
+  }
+  return Unit{};
+}
+
+Measured<Unit> Exchange::post_sends() {
+  const std::uint64_t all = schedule_->messages();
+  while (out_.posted < all && !out_.full() && out_.posted < in_.done + schedule_->ready_at_first()) {
+    const std::uint64_t message = out_.posted;
+    const Span span = schedule_->send(message);
+    Posted& post = out_.at(message);
+    post = Posted{};
+    post.peer = neighbours_.next.rank;
+    if (span.bytes > 0) {
+      const std::size_t number = message % out_.rails;
+      Rail& rail = rails_[number];
+      const long rc = rail.send(locate(*memory_, span, 0), span.bytes, neighbours_.next.rails[number],
+                                make_tag(out_.hash, Kind::data, message), post);
+      if (rc == -FI_EAGAIN) {
+        try_again_ = true;
+        break;
+      }
+      if (rc != 0) return untested(rail.failed("sending to " + neighbours_.next.text(), rc));
+    }
+    ++out_.posted;
+  }
+  return Unit{};
+}
+
+Measured<Unit> Exchange::complete() {
+  completions_.clear();
+  for (auto& rail : rails_) {
+    auto status = rail.poll(completions_);
+    if (!status) return untested(status.error());
+  }
+  moved_ = !completions_.empty();
+  for (const auto& completion : completions_) {
+    Posted* const post = completion.post;
+    if (!completion.error.empty()) {
+      const Peer& peer = post != nullptr && post->peer == neighbours_.previous.rank ? neighbours_.previous
+                                                                                    : neighbours_.next;
+      return untested(Error{fmt::format("{}: {} failed: {}", what_,
+                                        post == nullptr ? "the connection"
+                                        : post->receive ? "receiving from " + peer.text()
+                                                        : "sending to " + peer.text(),
+                                        completion.error),
+                            completion.where, ""});
+    }
+    if (post == nullptr) continue;
+    post->pending = false;
+    if (post->receive && completion.bytes != post->bytes)
+      return untested(
+          Error{fmt::format("{}: a message of {} bytes came from rank {} where one of {} was expected", what_,
+                            completion.bytes, post->peer, post->bytes),
+                completion.where, "all nodes must run the same nccl-check and the same task"});
+    if (post->token) --tokens_left_;
+  }
+  if (schedule_ != nullptr) advance();
+  if (moved_) {
+    refused_blocks_ = 0;
+    nap_ = first_nap;
+  }
+  return Unit{};
+}
+
+void Exchange::advance() {
+  while (in_.next_is_done()) {
+    process(in_.done++);
+    moved_ = true;
+  }
+  while (out_.next_is_done()) {
+    ++out_.done;
+    moved_ = true;
+  }
+}
+
+void Exchange::process(std::uint64_t message) {
+  const Span span = schedule_->adds_to(message);
+  if (span.bytes == 0) return;
+  add(reinterpret_cast<float*>(memory_->output() + span.offset),
+      reinterpret_cast<const float*>(memory_->input() + span.offset),
+      reinterpret_cast<const float*>(memory_->slot(message % in_.window.size())), span.bytes / sizeof(float));
+}
+
+void Exchange::wait(Deadline deadline) {
+  Clock::duration limit = std::min<Clock::duration>(longest_block, deadline.left());
+  bool can_block = true;
+  for (const auto& rail : rails_) {
+    if (rail.manual_progress()) limit = std::min<Clock::duration>(limit, manual_block);
+    can_block = can_block && rail.wait_fd() >= 0;
+  }
+  if (try_again_) limit = std::min<Clock::duration>(limit, soon);
+  if (can_block) {
+    bool now = true;
+    for (auto& rail : rails_) now = rail.may_block() && now;
+    if (now) {
+      refused_blocks_ = 0;
+      std::array<pollfd, most_rails> fds{};
+      for (std::size_t i = 0; i < rails_.size(); ++i) fds[i] = {rails_[i].wait_fd(), POLLIN, 0};
+      const auto ns = std::chrono::duration_cast<Nanoseconds>(limit).count();
+      const timespec timeout{ns / 1'000'000'000, ns % 1'000'000'000};
+      (void)ppoll(fds.data(), rails_.size(), &timeout,
+                  nullptr);  // an interruption only makes the wait shorter
+      return;
+    }
+    if (++refused_blocks_ < 8) return;
+  }
+  // Polled: short naps first, since a fast network needs an answer within microseconds.
+  std::this_thread::sleep_for(std::min<Clock::duration>(nap_, limit));
+  nap_ = std::min<Clock::duration>(nap_ * 2, longest_nap);
+}
+
+}  // namespace nccl_check::engine::fabric
