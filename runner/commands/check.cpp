@@ -23,7 +23,8 @@ using verdict::Class;
 
 volatile sig_atomic_t stop_signal = 0;
 
-// How the messages get to the coordinator and back: over the network, or within the process for a single node.
+// How the messages get to the coordinator and back: over the network, or within the process for a single
+// node.
 class Link {
  public:
   virtual ~Link() = default;
@@ -41,7 +42,8 @@ class Link {
 
 class LocalLink : public Link {
  public:
-  LocalLink(const job::CoordinatorSettings& settings, const std::string& hello) : coordinator_(settings, Clock::now()) {
+  LocalLink(const job::CoordinatorSettings& settings, const std::string& hello)
+      : coordinator_(settings, Clock::now()) {
     coordinator_.message(0, MessageType::join, hello, Clock::now());
   }
   void send(MessageType type, const std::string& payload) override {
@@ -70,8 +72,9 @@ class NetworkLink : public Link {
       return;
     }
     if (setup.node == setup.coordinator.nodes.front()) {
-      auto child = job::start_coordinator(setup.program, {setup.coordinator, setup.identity, setup.ports, setup.accepted_uid,
-                                                          setup.munge_socket, setup.topology_command});
+      auto child = job::start_coordinator(setup.program,
+                                          {setup.coordinator, setup.identity, setup.ports, setup.accepted_uid,
+                                           setup.munge_socket, setup.topology_command});
       if (!child) {
         broken_ = child.error().text();
         return;
@@ -83,8 +86,8 @@ class NetworkLink : public Link {
       broken_ = credentials.error().text();
       return;
     }
-    auto client = rendezvous::Client::start({setup.identity, setup.ports, setup.node, setup.coordinator.nodes.front(),
-                                             setup.root_addresses, hello},
+    auto client = rendezvous::Client::start({setup.identity, setup.ports, setup.node,
+                                             setup.coordinator.nodes.front(), setup.root_addresses, hello},
                                             std::move(*credentials), setup.verdict_by);
     if (!client) {
       broken_ = client.error().text();
@@ -100,7 +103,8 @@ class NetworkLink : public Link {
   std::vector<Message> receive() override {
     std::vector<Message> messages;
     if (!client_) return messages;
-    for (auto& frame : client_->advance()) messages.push_back({static_cast<MessageType>(frame.type), std::move(frame.payload)});
+    for (auto& frame : client_->advance())
+      messages.push_back({static_cast<MessageType>(frame.type), std::move(frame.payload)});
     if (client_->state() == rendezvous::Client::State::failed) broken_ = client_->error().text();
     send_waiting();
     return messages;
@@ -134,8 +138,8 @@ class NetworkLink : public Link {
 };
 
 // Without a word from the coordinator this node says what it knows by itself.
-CheckOutcome conclude_alone(const CheckSetup& setup, const job::Participant& participant, const std::string& why,
-                            Clock::time_point began) {
+CheckOutcome conclude_alone(const CheckSetup& setup, const job::Participant& participant,
+                            const std::string& why, Clock::time_point began) {
   CheckOutcome outcome;
   verdict::NodeVerdict own;
   own.node = setup.node;
@@ -154,7 +158,8 @@ CheckOutcome conclude_alone(const CheckSetup& setup, const job::Participant& par
   outcome.verdict.cls = own.cls;
   outcome.verdict.nodes = {own};
   outcome.seconds = std::chrono::duration<double>(Clock::now() - began).count();
-  outcome.verdict.summary = fmt::format("{} heard nothing more, {}", setup.node, format_seconds(Clock::now() - began));
+  outcome.verdict.summary =
+      fmt::format("{} heard nothing more, {}", setup.node, format_seconds(Clock::now() - began));
   outcome.action = "warn";
   outcome.lines = report::lines(outcome.verdict, setup.coordinator.nodes, {}, report::Fate::runs, {});
   return outcome;
@@ -196,21 +201,22 @@ CheckOutcome run_check(const CheckSetup& setup, const CheckHooks& hooks) {
   const auto began = Clock::now();
   std::unique_ptr<Link> link;
   job::Participant participant(
-      setup.participant,
-      {[&](MessageType type, const std::string& payload) { link->send(type, payload); },
-       [&](const job::VerdictMessage& message) {
-         // The verdict is on record before anything is done about it, whatever becomes of the calls.
-         CheckOutcome first;
-         first.from_coordinator = true;
-         first.verdict = message.job;
-         first.own = message.own;
-         first.seconds = message.seconds;
-         first.action = "warn";
-         first.lines = report::lines(message.job, setup.coordinator.nodes, {}, report::Fate::runs, {});
-         hooks.note(first);
-         return hooks.decide(message);
-       },
-       hooks.fail_job});
+      setup.participant, {[&](MessageType type, const std::string& payload) { link->send(type, payload); },
+                          [&](const job::VerdictMessage& message) {
+                            // The verdict is on record before anything is done about it, whatever becomes of
+                            // the calls.
+                            CheckOutcome first;
+                            first.from_coordinator = true;
+                            first.verdict = message.job;
+                            first.own = message.own;
+                            first.seconds = message.seconds;
+                            first.action = "warn";
+                            first.lines = report::lines(message.job, setup.coordinator.nodes, {},
+                                                        report::Fate::runs, {});
+                            hooks.note(first);
+                            return hooks.decide(message);
+                          },
+                          hooks.fail_job});
   if (setup.coordinator.nodes.size() == 1)
     link = std::make_unique<LocalLink>(setup.coordinator, participant.hello());
   else
@@ -242,8 +248,8 @@ CheckOutcome run_check(const CheckSetup& setup, const CheckHooks& hooks) {
     ::poll(fds.data(), fds.size(), link->fd() < 0 ? std::min(next.poll_ms(), 5) : next.poll_ms());
   }
   participant.end_worker();
-  CheckOutcome outcome = participant.verdict() ? outcome_of(setup, participant)
-                                               : conclude_alone(setup, participant, why, began);
+  CheckOutcome outcome =
+      participant.verdict() ? outcome_of(setup, participant) : conclude_alone(setup, participant, why, began);
   if (participant.verdict() && !why.empty()) log(Level::warning, why);
   outcome.description = participant.description();
   hooks.note(outcome);

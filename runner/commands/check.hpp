@@ -1,6 +1,6 @@
 #pragma once
-// One check on this node, from meeting the peers to the last word: what the gate (root, in a prolog) and a step's check (the
-// job's user) have in common.
+// One check on this node, from meeting the peers to the last word: what the gate (root, in a prolog) and a
+// step's check (the job's user) have in common.
 #include <string>
 #include <vector>
 
@@ -11,9 +11,9 @@
 namespace nccl_check::commands {
 
 struct CheckSetup {
-  std::string program;                      // this program's own path, for the children
-  std::string node;                         // our name
-  job::CoordinatorSettings coordinator;     // nodes and what is measured, the same on all of them
+  std::string program;                   // this program's own path, for the children
+  std::string node;                      // our name
+  job::CoordinatorSettings coordinator;  // nodes and what is measured, the same on all of them
   job::ParticipantSettings participant;
   rendezvous::JobIdentity identity;
   rendezvous::PortRange ports;
@@ -27,11 +27,11 @@ struct CheckSetup {
 };
 
 struct CheckOutcome {
-  bool from_coordinator = false;               // or what this node had to conclude alone
+  bool from_coordinator = false;  // or what this node had to conclude alone
   verdict::JobVerdict verdict;
-  std::optional<verdict::NodeVerdict> own;     // of this node, where it is not a pass
+  std::optional<verdict::NodeVerdict> own;  // of this node, where it is not a pass
   std::optional<job::Acted> acted;
-  std::vector<std::string> lines;              // for the user
+  std::vector<std::string> lines;  // for the user
   bool job_fails = false;
   std::string action = "allow";
   double seconds = 0;

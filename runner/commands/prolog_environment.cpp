@@ -66,7 +66,8 @@ Result<PrologEnvironment> read_prolog_environment(const Lookup& lookup) {
   if (!nodes) return nodes.error();
   job.nodes = std::move(*nodes);
   if (std::find(job.nodes.begin(), job.nodes.end(), job.node) == job.nodes.end())
-    return Error{fmt::format("node {} is not of the job's nodes {}", job.node, job.nodelist), "SLURMD_NODENAME", ""};
+    return Error{fmt::format("node {} is not of the job's nodes {}", job.node, job.nodelist),
+                 "SLURMD_NODENAME", ""};
   job.option = option_of(lookup);
   return job;
 }

@@ -1,5 +1,6 @@
 #pragma once
-// What slurmd tells a prolog about the job, by environment variables. Those that hold a user's text are hostile.
+// What slurmd tells a prolog about the job, by environment variables. Those that hold a user's text are
+// hostile.
 #include <sys/types.h>
 
 #include <cstdint>
@@ -19,10 +20,10 @@ struct PrologEnvironment {
   gid_t gid = 0;
   std::string partition;
   std::string cluster;
-  std::string node;                       // ours
-  std::vector<std::string> nodes;         // the job's
-  std::string nodelist;                   // the same as Slurm writes it
-  std::optional<std::string> option;      // of --nccl-check, unparsed; nothing: the job has no such option
+  std::string node;                   // ours
+  std::vector<std::string> nodes;     // the job's
+  std::string nodelist;               // the same as Slurm writes it
+  std::optional<std::string> option;  // of --nccl-check, unparsed; nothing: the job has no such option
 };
 
 using Lookup = std::function<const char*(const char*)>;  // as getenv(3)

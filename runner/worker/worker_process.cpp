@@ -26,7 +26,7 @@ constexpr auto beyond_limit = Milliseconds(300);
 
 // As a job has it: every CPU (a prolog may inherit slurmd's own few), memory that can be registered, no core
 // file.
-int become_unprivileged(const std::optional<Identity>& identity) {
+int become_unprivileged(const std::optional<Identity>& identity, std::uint64_t most_memory) {
   cpu_set_t all;
   std::memset(&all, 0xff, sizeof all);
   ::sched_setaffinity(0, sizeof all,
@@ -35,6 +35,10 @@ int become_unprivileged(const std::optional<Identity>& identity) {
   const rlimit none{0, 0};
   if (identity) ::setrlimit(RLIMIT_MEMLOCK, &unlimited);
   ::setrlimit(RLIMIT_CORE, &none);
+  if (most_memory > 0) {
+    const rlimit cap{most_memory, most_memory};
+    ::setrlimit(RLIMIT_DATA, &cap);
+  }
   if (identity) {
     if (::setgroups(0, nullptr) != 0) return errno;
     if (::setresgid(identity->gid, identity->gid, identity->gid) != 0) return errno;
@@ -86,7 +90,8 @@ Result<WorkerProcess> WorkerProcess::start(const Options& options) {
   UniqueFd theirs(ends[1]);
   const auto identity = options.identity;
   Command command{options.program, {"worker"}, options.environment, {{socket_fd, theirs.get()}}, {}};
-  command.prepare = [identity] { return become_unprivileged(identity); };
+  const auto most_memory = options.most_memory;
+  command.prepare = [identity, most_memory] { return become_unprivileged(identity, most_memory); };
   auto child = Child::start(command);
   if (!child) return child.error();
   worker.child_ = std::move(*child);

@@ -1,0 +1,107 @@
+#include "commands/plan_check.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <limits>
+
+#include "base/text.hpp"
+#include "job/rendezvous/address.hpp"
+#include "policy/slurm_calls.hpp"
+
+namespace nccl_check::commands {
+namespace {
+
+using verdict::Operation;
+
+// The memory scope: enough to leave the caches, little enough to be touched for the first time in a moment.
+constexpr std::uint64_t alone_bytes = 32U << 20U;
+constexpr int alone_iterations = 6;
+// What the coordinator keeps of the deadline, so that every node has the verdict by then.
+constexpr auto for_delivery = Milliseconds(300);
+constexpr auto to_act = Milliseconds(1800);
+
+}  // namespace
+
+std::string own_program() {
+  std::array<char, 4096> path{};
+  const ssize_t n = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
+  return n > 0 ? std::string(path.data(), static_cast<std::size_t>(n)) : "/usr/bin/nccl-check";
+}
+
+CheckSetup plan_check(const policy::Config& config, const policy::Plan& plan, const option::Spec& spec,
+                      const Parties& parties) {
+  CheckSetup setup;
+  setup.program = own_program();
+  setup.node = parties.node;
+  setup.verdict_by = Deadline::in(plan.deadline);
+  setup.return_by = Deadline(setup.verdict_by.at() + to_act);
+  setup.ports = {config.ports.first, config.ports.last};
+
+  auto& c = setup.coordinator;
+  c.nodes = parties.nodes;
+  c.node_scope = plan.scopes.node;
+  c.job_scope = plan.scopes.job && parties.nodes.size() > 1;
+  c.collective = plan.collective;
+  c.most_bytes = engine::Settings{}.most_bytes;
+  // The site's size is for GPUs; over a network of the hosts' own the coordinator finds a size by itself.
+  // What a user names is taken as it is.
+  c.size = spec.size ? std::min(plan.size, c.most_bytes) : 0;
+  c.wanted_busbw = plan.wanted_busbw;
+  c.budget_ms = std::max<std::int64_t>((plan.deadline - for_delivery).count(), 50);
+  c.join_ms = plan.join.count();
+
+  auto& p = setup.participant;
+  p.deadline = setup.verdict_by;
+  p.engine.provider = config.provider;
+  p.engine.interfaces = config.interfaces;
+  p.engine.library = config.library;
+  p.join.settings = policy::fingerprint(config, plan);
+  p.join.settings["nccl-check"] = NCCL_CHECK_VERSION;
+  for (auto operation :
+       {Operation::all_reduce, Operation::all_gather, Operation::send_recv, Operation::memory_copy}) {
+    const std::uint64_t bytes = spec.size ? plan.size : std::numeric_limits<std::uint64_t>::max();
+    if (const auto* rule = policy::find_limit(config, {parties.node}, parties.partition, operation, bytes))
+      p.join.limits[operation] = {rule->busbw, rule->note.empty()
+                                                   ? fmt::format("site rule, line {}", rule->line)
+                                                   : printable(rule->note, 60)};
+  }
+  if (plan.scopes.node) {
+    engine::Task task;
+    task.operation = Operation::memory_copy;
+    task.bytes = alone_bytes;
+    task.warmups = 1;
+    task.iterations = alone_iterations;
+    p.alone = task;
+  }
+  const bool wants_gpus = plan.engine == policy::EngineChoice::nccl ||
+                          (plan.engine == policy::EngineChoice::automatic && parties.gpus);
+  if (wants_gpus) {
+    p.join.participation = job::Participation::untested;
+    p.join.why = "the job has GPUs, and this build of nccl-check has no engine for them";
+  }
+  return setup;
+}
+
+void find_root(CheckSetup& setup, const std::string& slurm_program, Deadline deadline) {
+  if (setup.coordinator.nodes.size() < 2) return;
+  const auto environment = policy::slurm_environment(environ);
+  std::vector<rendezvous::AddressSource> sources;
+  if (!slurm_program.empty()) sources.push_back(rendezvous::slurm_table(slurm_program, environment));
+  sources.push_back(rendezvous::resolver());
+  if (!slurm_program.empty()) sources.push_back(rendezvous::slurm_controller(slurm_program, environment));
+  auto found = rendezvous::find_addresses(setup.coordinator.nodes.front(), sources, deadline);
+  if (!found) {
+    setup.address_problem = found.error().text();
+    return;
+  }
+  setup.root_addresses = *found;
+  setup.participant.engine.toward = setup.root_addresses.front();
+  if (setup.node != setup.coordinator.nodes.front()) return;
+  // The way to oneself is the loopback, so the first node asks for the second one's.
+  if (auto second = rendezvous::find_addresses(setup.coordinator.nodes[1], sources, deadline); second)
+    setup.participant.engine.toward = second->front();
+}
+
+}  // namespace nccl_check::commands

@@ -1,0 +1,31 @@
+#pragma once
+// From a site's configuration and a plan to what a check needs; the same for a gate and for a step.
+#include <string>
+#include <vector>
+
+#include "commands/check.hpp"
+#include "option/spec.hpp"
+#include "policy/config.hpp"
+#include "policy/plan.hpp"
+
+namespace nccl_check::commands {
+
+struct Parties {
+  std::string node;
+  std::vector<std::string> nodes;
+  std::string partition;
+  bool gpus = false;  // the job has GPUs here
+};
+
+// Everything but identity, addresses and the worker's user. `join` of the participant says untested, with the
+// reason, where this build can't measure what is asked for.
+CheckSetup plan_check(const policy::Config& config, const policy::Plan& plan, const option::Spec& spec,
+                      const Parties& parties);
+
+// Fills in how the first node is reached, and by which device peers are looked for where nothing is named.
+void find_root(CheckSetup& setup, const std::string& slurm_program, Deadline deadline);
+
+// This program's own path, for its children.
+std::string own_program();
+
+}  // namespace nccl_check::commands
