@@ -32,7 +32,6 @@ constexpr std::size_t read_bytes = 64U << 10U;
 constexpr std::size_t most_waiting =
     1U << 20U;  // bytes that the coordinator does not take; more: it is given up
 
-constexpr Milliseconds tick{20};
 constexpr Milliseconds nobody_pause{50};     // to 100: until a port where nobody listened is tried again
 constexpr Milliseconds stranger_pause{500};  // to 1000: one that belongs to somebody else
 constexpr Milliseconds silent{1000};         // an answer that takes longer: the next port is tried beside it
@@ -98,7 +97,6 @@ class Client::Impl {
     if (added && credentials_->fd() >= 0)
       added = poller_.add(credentials_->fd(), credentials_id, EPOLLIN | EPOLLET);
     if (!added) return added;
-    keep_time(true);
     try_ports();
     return success();
   }
@@ -115,13 +113,13 @@ class Client::Impl {
         case timer_id: {
           std::uint64_t ticks = 0;
           [[maybe_unused]] const ssize_t n = ::read(timer_.get(), &ticks, sizeof ticks);
-          if (state_ == State::joining) try_ports();
           break;
         }
         default:
           serve(event.data.u64, event.events);
       }
     }
+    if (state_ == State::joining) try_ports();
     if (state_ == State::joining && join_by_.passed()) fail(story());
     return std::exchange(frames_, {});
   }
@@ -175,7 +173,8 @@ class Client::Impl {
   // next one matters only where the one before is somebody else's, or silent; once in a while all.
   void try_ports() {
     const auto now = Clock::now();
-    for (std::size_t first = 0; first < targets_.size() && state_ == State::joining; first += ports_) {
+    auto next = join_by_.at();  // when to look again
+    for (std::size_t first = 0; first < targets_.size(); first += ports_) {
       int& rounds = rounds_[first / ports_];
       for (std::size_t i = first; i < first + ports_; ++i) {
         Target& target = targets_[i];
@@ -184,9 +183,12 @@ class Client::Impl {
           dial(target);
         }
         const bool mute = target.stage != Stage::idle && now - target.since > silent;
+        if (!mute)
+          next = std::min(next, target.stage == Stage::idle ? target.not_before : target.since + silent);
         if (!target.others && !mute && rounds % full_round != 0) break;
       }
     }
+    wake_at(next);
   }
 
   void dial(Target& target) {
@@ -213,7 +215,6 @@ class Client::Impl {
     // Not all nodes at the same moments.
     const auto pause = others ? stranger_pause : nobody_pause;
     target.not_before = Clock::now() + pause + Milliseconds(random_() % static_cast<unsigned>(pause.count()));
-    if (others && state_ == State::joining) look_further_ = true;
   }
 
   void serve(std::uint64_t attempt, std::uint32_t events) {
@@ -229,7 +230,6 @@ class Client::Impl {
       }
       break;
     }
-    if (std::exchange(look_further_, false) && state_ == State::joining) try_ports();
   }
 
   void take_connection(Target& target) {
@@ -335,7 +335,7 @@ class Client::Impl {
   void join(Target& target) {
     joined_at_ = static_cast<std::size_t>(&target - targets_.data());
     state_ = State::joined;
-    keep_time(false);
+    wake_at({});
     for (auto& other : targets_)
       if (&other != &target && other.stage != Stage::idle) give_up(other, "", false);
     auto sealed = target.channel->seal(number(Reserved::join), setup_.hello, out_);
@@ -381,7 +381,7 @@ class Client::Impl {
     if (state_ == State::failed) return;
     state_ = State::failed;
     error_ = std::move(error);
-    keep_time(false);
+    wake_at({});
     for (auto& target : targets_) {
       target.fd.reset();
       target.stage = Stage::idle;
@@ -428,10 +428,12 @@ class Client::Impl {
             setup_.root, ""};
   }
 
-  void keep_time(bool on) {
+  void wake_at(Clock::time_point time) {  // the clock's start: never
+    const auto since_start = std::chrono::duration_cast<Nanoseconds>(time.time_since_epoch());
     itimerspec when{};
-    if (on) when.it_value.tv_nsec = when.it_interval.tv_nsec = Nanoseconds(tick).count();
-    ::timerfd_settime(timer_.get(), 0, &when, nullptr);
+    when.it_value.tv_sec = since_start.count() / 1'000'000'000;
+    when.it_value.tv_nsec = since_start.count() % 1'000'000'000;
+    ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
   }
 
   ClientSetup setup_;
@@ -448,7 +450,6 @@ class Client::Impl {
   std::optional<std::size_t> joined_at_;
   std::uint64_t next_attempt_ = first_attempt_id;
   std::vector<int> rounds_;                           // an address: how often its first port was tried
-  bool look_further_ = false;                         // a port turned out to be somebody else's
   std::map<std::uint64_t, Clock::time_point> asked_;  // credentials that are being made, by attempt
   std::string trouble_;                               // the service's last word, if that was none of success
   std::string out_;
