@@ -233,20 +233,24 @@ Answer jobs_on(const std::string& name) {
 
 Answer drain(const std::string& name, const std::string& reason) {
   if (!is_ours(reason))
-    return {Json{{"done", false}, {"why", fmt::format("a reason of ours starts with '{}'", our_prefix)}},
-            exit_usage};
+    return {Json{{"done", false}, {"why", fmt::format("a reason of ours starts with '{}'", our_prefix)}}, exit_usage};
   Answer failed;
   NodeMessage message;
   const node_info_t* record = load_node(name, message, failed);
   if (record == nullptr) return failed;
   const std::string before = text(record->reason);
   const bool drained = (record->node_state & NODE_STATE_DRAIN) != 0;
-  if (!before.empty() && !is_ours(before))
-    return refused(fmt::format("{} has a reason of another: '{}'", name, printable(before)));
-  if (drained && before.empty())
-    return refused(fmt::format("{} is drained by another, without a reason", name));
-  Answer answer = set_state(name, NODE_STATE_DRAIN, reason);
-  if (answer.exit_code == exit_definite && answer.object["done"] == true) answer.object["replaced"] = drained;
+  Answer answer;
+  if (!before.empty() && !is_ours(before)) {
+    answer = refused(fmt::format("{} has a reason of another: '{}'", name, printable(before)));
+  } else if (drained && before.empty()) {
+    answer = refused(fmt::format("{} is drained by another, without a reason", name));
+  } else {
+    answer = set_state(name, NODE_STATE_DRAIN, reason);
+    answer.object["replaced"] = drained;
+    if (answer.object["done"] == true) return answer;
+  }
+  answer.object["out"] = drained;
   return answer;
 }
 

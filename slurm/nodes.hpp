@@ -28,7 +28,8 @@ std::vector<std::string> state_words(std::uint32_t state);
 // {"jobs": [12, 14]}: every job that runs or completes there.
 Answer jobs_on(const std::string& name);
 
-// {"done": true, "replaced": false} or {"done": false, "why": "..."}: never over a reason that is not ours.
+// {"done": true, "replaced": false}, or {"done": false, "why": "...", "out": true} with "out" where the node is drained
+// all the same: never over a reason that is not ours.
 Answer drain(const std::string& name, const std::string& reason);
 
 // The same answers: only our own drain is lifted, a node that is down stays down.
