@@ -190,16 +190,22 @@ exit \$status
 END
 }
 
-# cluster_down: ends the cluster and waits until nothing of it is left.
+# cluster_down: ends the cluster and waits until nothing of it is left. Fails if a sanitizer reported something in it.
 cluster_down() {
-  local pid
+  local pid status=0
   [ -n "${CLUSTER:-}" ] || { cluster_fail "CLUSTER is not set: no cluster to end"; return; }
+  no_sanitizer_report || status=1
   if pid=$(cat "$CLUSTER/supervisor.pid" 2>/dev/null); then
     kill -TERM "$pid" 2>/dev/null
     cluster_wait_until 20 process_is_gone "$pid" || return
   fi
   rm -rf --one-file-system "$CLUSTER"
   unset CLUSTER
+  return $status
+}
+
+no_sanitizer_report() {
+  ! grep -hE -A30 '(ERROR|WARNING): [A-Za-z]*Sanitizer|runtime error:' "$CLUSTER"/host/*/log/*.log >&2
 }
 
 process_is_gone() {
@@ -407,6 +413,7 @@ cluster_reset() {
     [ -e "$CLUSTER/host/$host/run/$(cluster_daemon "$host").pid" ] || cluster_start "$host" || return
     [ "$(cat "$CLUSTER/host/$host/rate")" = "$cluster_rate" ] || cluster_shape "$host" "$cluster_rate" || return
   done
+  no_sanitizer_report || return
   cluster_wait_until 30 no_job_left || return
   cluster_wait_until 30 every_node_resumed || return
   for host in "${cluster_hosts[@]}"; do
