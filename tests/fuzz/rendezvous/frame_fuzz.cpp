@@ -2,6 +2,8 @@
 // come out as they were, and nothing behind the first changed byte comes out.
 #include <algorithm>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "check.hpp"
 #include "job/rendezvous/frame.hpp"
