@@ -16,6 +16,7 @@
 #include "base/deadline.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "spank/record.hpp"
 
 namespace nccl_check::spank {
@@ -44,8 +45,6 @@ Command command_of(const CheckRequest& request) {
                        std::to_string(request.job),
                        "--step",
                        std::to_string(request.step),
-                       "--restart",
-                       std::to_string(request.restart),
                        "--node",
                        request.node,
                        "--nodelist",
@@ -64,13 +63,16 @@ Command command_of(const CheckRequest& request) {
   return command;
 }
 
-// Every identity of the process is the user's. Not so, and the program would run with what it must not have.
-Status check_unprivileged(std::uint32_t user) {
-  uid_t real = 0;
-  uid_t effective = 0;
-  uid_t saved = 0;
-  if (::getresuid(&real, &effective, &saved) != 0 || real != user || effective != user || saved != user)
-    return Error{"the task does not run as the job's user alone", "", ""};
+// Every identity of the task is the job's user's and group's: what it starts cannot have more.
+Status check_unprivileged(const CheckRequest& request) {
+  uid_t uid[3] = {};
+  gid_t gid[3] = {};
+  const auto only = [](const auto(&ids)[3], std::uint32_t id) {
+    return ids[0] == id && ids[1] == id && ids[2] == id;
+  };
+  if (::getresuid(&uid[0], &uid[1], &uid[2]) != 0 || ::getresgid(&gid[0], &gid[1], &gid[2]) != 0 ||
+      !only(uid, request.user) || !only(gid, request.group))
+    return Error{"the task does not run as the job's user and group alone", "", ""};
   return success();
 }
 
@@ -90,15 +92,14 @@ std::chrono::milliseconds time_for(const option::Spec& spec) {
 }  // namespace
 
 Checked run_check(const CheckRequest& request) {
-  if (auto alone = check_unprivileged(request.user); !alone) return untested(request, alone.error().text());
+  if (auto alone = check_unprivileged(request); !alone) return untested(request, alone.error().text());
   const auto time = time_for(request.spec);
   auto ran = run(command_of(request), "", Deadline::in(time), most_record_bytes);
   if (!ran) return untested(request, ran.error().text());
   if (ran->timed_out)
-    return untested(request, "the check gave no verdict within " + std::to_string(time.count() / 1000) + " s",
-                    ran->error);
+    return untested(request, "the check gave no verdict within " + format_seconds(time), ran->error);
   if (ran->exit.signal != 0) return untested(request, "the check was " + ran->exit.text(), ran->error);
-  const auto record = parse_record(ran->out, {request.job, request.step, request.restart, request.user});
+  const auto record = parse_record(ran->out, {request.job, request.step, request.user});
   if (!record) {
     const auto end = ran->exit.clean() ? std::string() : " after " + ran->exit.text();
     return untested(request,

@@ -27,8 +27,8 @@ struct CheckRequest {
   option::Spec spec;
   std::uint32_t job = 0;
   std::uint32_t step = 0;
-  std::uint32_t restart = 0;
   std::uint32_t user = 0;
+  std::uint32_t group = 0;
   std::uint32_t node_rank = 0;  // of the step's nodes
   std::string node;
   std::string nodes;                     // the step's, as a host list

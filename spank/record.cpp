@@ -44,7 +44,7 @@ bool holds(const Json& object, const char* key, std::uint32_t value) {
   return number != nullptr && *number == value;
 }
 
-// The record is of the job, step, run and user that it is wanted of.
+// The record is of the job, step and user that it is wanted of.
 Status check_identity(const Json& object, const Expected& expected) {
   const auto* schema = find_text(object, "schema");
   if (schema == nullptr || *schema != record_schema)
@@ -53,8 +53,6 @@ Status check_identity(const Json& object, const Expected& expected) {
     return unlike("version", shown(object, "version"), std::to_string(record_version));
   if (!holds(object, "job", expected.job))
     return unlike("job", shown(object, "job"), std::to_string(expected.job));
-  if (!holds(object, "restart", expected.restart))
-    return unlike("restart", shown(object, "restart"), std::to_string(expected.restart));
   if (!holds(object, "uid", expected.user))
     return unlike("uid", shown(object, "uid"), std::to_string(expected.user));
   const auto step = object.find("step");

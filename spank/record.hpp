@@ -19,11 +19,12 @@ inline constexpr std::size_t most_record_bytes = 65'536;
 inline constexpr const char* job_folder = "/run/nccl-check/jobs";
 
 // Whose verdict is wanted. A record of any other is refused: a file may outlive its job, an id may come
-// again.
+// again. The restart count is no part of it: Slurm tells a plugin none (S_SLURM_RESTART_COUNT is 0 in every
+// release), so that a requeued job's old file has to be gone, which is the gate's duty before and after the
+// job.
 struct Expected {
   std::uint32_t job = 0;
   std::optional<std::uint32_t> step;  // nothing: the job's own verdict
-  std::uint32_t restart = 0;
   std::uint32_t user = 0;
 };
 

@@ -61,11 +61,6 @@ std::string rate(double gigabytes_per_second) {
   return gigabytes_per_second > 0 ? format_number(gigabytes_per_second) : "";
 }
 
-std::string variable(spank_t spank, const char* name) {
-  char text[4096];
-  return spank_getenv(spank, name, text, sizeof text) == ESPANK_SUCCESS ? text : "";
-}
-
 std::optional<std::uint32_t> number(const std::string& text) {
   std::uint32_t value = 0;
   const char* end = text.data() + text.size();
@@ -98,21 +93,28 @@ std::vector<std::string> lines_to_show(const Record& record, const std::string& 
   return claim_showing(path, first_step) ? record.lines : std::vector<std::string>{};
 }
 
+// The value of a variable in a list of "NAME=value"; "" where there is none.
+std::string value(const std::vector<std::string>& variables, const std::string& name) {
+  for (const auto& variable : variables)
+    if (variable.starts_with(name + "=")) return variable.substr(name.size() + 1);
+  return "";
+}
+
 CheckRequest request(spank_t spank, const State& now) {
   CheckRequest wanted;
   wanted.program = now.arguments->program;
   wanted.config = now.arguments->config;
   wanted.spec = now.asked->spec;
+  wanted.step = now.step;
+  wanted.user = now.expected.user;
+  wanted.group = item<gid_t>(spank, S_JOB_GID, "group");
+  wanted.environment = environment(spank);
+  wanted.node = value(wanted.environment, "SLURMD_NODENAME");
+  wanted.nodes = value(wanted.environment, "SLURM_STEP_NODELIST");
   // The components of a het job's step are checked as one: the leader's id, the node's rank among all of
   // them. Slurm has set both for the task, whatever the user's environment said.
-  wanted.job = number(variable(spank, "SLURM_JOB_ID")).value_or(now.expected.job);
-  wanted.step = now.step;
-  wanted.restart = now.expected.restart;
-  wanted.user = now.expected.user;
-  wanted.node_rank = number(variable(spank, "SLURM_NODEID")).value_or(now.node_rank);
-  wanted.node = variable(spank, "SLURMD_NODENAME");
-  wanted.nodes = variable(spank, "SLURM_STEP_NODELIST");
-  wanted.environment = environment(spank);
+  wanted.job = number(value(wanted.environment, "SLURM_JOB_ID")).value_or(now.expected.job);
+  wanted.node_rank = number(value(wanted.environment, "SLURM_NODEID")).value_or(now.node_rank);
   return wanted;
 }
 
@@ -174,13 +176,13 @@ int init_post_opt(spank_t spank) {
   const auto kind = kind_of(now.step);
   if (kind == StepKind::external) return 0;
   now.expected = {item<std::uint32_t>(spank, S_JOB_ID, "job id"), std::nullopt,
-                  item<std::uint32_t>(spank, S_SLURM_RESTART_COUNT, "restart count"),
                   item<uid_t>(spank, S_JOB_UID, "user")};
   now.node_rank = item<std::uint32_t>(spank, S_JOB_NODEID, "node rank");
   now.tasks = item<std::uint32_t>(spank, S_JOB_LOCAL_TASK_COUNT, "task count");
   // What srun says of itself; and an srun that makes an allocation starts its step 0.
-  const bool inside =
-      !variable(spank, asked_inside_variable).empty() || (kind == StepKind::srun && now.step != 0);
+  char said[2];
+  const bool inside = spank_getenv(spank, asked_inside_variable, said, sizeof said) == ESPANK_SUCCESS ||
+                      (kind == StepKind::srun && now.step != 0);
   if (now.spec) now.asked = Asked{*now.spec, inside};
   spank_unsetenv(spank, asked_inside_variable);
 
@@ -191,8 +193,8 @@ int init_post_opt(spank_t spank) {
   set(spank, "NCCL_CHECK_FILE", record ? path : "");
   if (record) now.lines = lines_to_show(*record, path, kind, now.step);
   if (now.node_rank == 0 && unanswered(kind, now.asked, record))
-    now.lines.push_back("nccl-check: untested: no check was made: this node has no " + path +
-                        " (does the site's Prolog start nccl-check?)");
+    now.lines.push_back("nccl-check: untested: no check was made: this node has no usable " + path +
+                        " (does the site's Prolog start nccl-check? slurmd's log says more)");
   if (needs_own_check(kind, now.asked, record)) {
     auto shared = SharedOutcome::make();
     if (shared) {
