@@ -129,7 +129,8 @@ Decision decide_actions(const Config& config, const Plan& plan, const Situation&
         fmt::format("strike {} of {} in {}", count, config.strikes, format_window(config.strike_window));
     if (count >= config.strikes) {
       decision.drain = true;
-      decision.done += ": drained";
+      decision.action = Action::drain;
+      decision.done = config.strikes == 1 ? "drained" : decision.done + ": drained";
     }
   }
   return decision;
