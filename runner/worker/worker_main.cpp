@@ -1,6 +1,7 @@
 #include "worker/worker_main.hpp"
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <array>
@@ -45,10 +46,16 @@ void answer(const char* key, engine::Measured<T>& measured) {
   }
 }
 
+std::string stage_of(const json& command) {
+  const auto task = command.find("task");
+  return task == command.end() ? command.at("do").get<std::string>() : task->at("operation").get<std::string>();
+}
+
 void obey(engine::Engine& engine, const json& command) {
   const auto what = command.at("do").get<std::string>();
   const auto deadline = Deadline::in(Milliseconds(command.at("ms").get<std::int64_t>()));
   say({{"stage", what}});
+  ::prctl(PR_SET_NAME, ("nccl:" + stage_of(command)).c_str());  // for whoever looks at a node that hangs
   if (what == "open") {
     auto opened = engine.open(command.at("settings").get<engine::Settings>(), deadline);
     answer("opened", opened);
