@@ -468,6 +468,8 @@ Loaded parse_config(std::string_view text, const std::string& path, const Build&
       const auto* node = table.get(key);
       return node != nullptr ? node->source() : table.source();
     };
+    for (auto& limit : config.limits)
+      if (limit.from_size == 0) limit.from_size = config.size;
     if (config.join > config.deadline)
       reading.complain(place("join"), "join is longer than the deadline",
                        "allowed: 100ms up to the deadline");

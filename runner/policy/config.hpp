@@ -42,10 +42,10 @@ struct LimitRule {
   std::vector<std::string> nodes;  // empty: all
   std::string partition;           // empty: all
   verdict::Operation operation = verdict::Operation::all_reduce;
-  double busbw = 0;                      // GB/s (1e9 bytes)
-  std::uint64_t from_size = 64U << 20U;  // bytes: smaller messages are not judged by it
-  std::string note;                      // where the number is from, shown with it
-  int line = 0;                          // in the file
+  double busbw = 0;             // GB/s (1e9 bytes)
+  std::uint64_t from_size = 0;  // bytes: smaller messages are not judged by it; not set: measure.size
+  std::string note;             // where the number is from, shown with it
+  int line = 0;                 // in the file
 };
 
 struct Config {

@@ -291,6 +291,14 @@ busbw = 4.0
   EXPECT_EQ(busbw({"n1"}, "cpu", Operation::memory_copy, gib), 4);
 }
 
+TEST(Config, ALimitIsForTheSitesOwnSizeUnlessItSaysSo) {
+  const auto loaded = parse("[[limit]]\noperation = \"send_recv\"\nbusbw = 1\n[measure]\nsize = \"16M\"\n");
+  ASSERT_TRUE(loaded.config);
+  EXPECT_EQ(loaded.config->limits.at(0).from_size, 16U << 20U);
+  EXPECT_NE(find_limit(*loaded.config, {"n1"}, "", Operation::send_recv, 16U << 20U), nullptr);
+  EXPECT_EQ(find_limit(*loaded.config, {"n1"}, "", Operation::send_recv, 4096), nullptr);
+}
+
 TEST(Config, AFileThatOthersCanWriteIsNotTaken) {
   const test::Folder folder;
   const auto path = folder.write("c.toml", "mode = \"enforce\"\n");
