@@ -1,8 +1,12 @@
 // nccl-check: the command line's dispatch and nothing else.
 #include <CLI/CLI.hpp>
+#include <iostream>
 #include <string>
 
+#include "commands/config_check.hpp"
 #include "commands/gate.hpp"
+#include "commands/release.hpp"
+#include "commands/show.hpp"
 #include "commands/step.hpp"
 #include "job/session/coordinator_process.hpp"
 #include "policy/paths.hpp"
@@ -34,6 +38,26 @@ int main(int argc, char** argv) {
   step->add_option("--nodelist", step_arguments.nodelist)->required();
   step->add_option("--node-rank", step_arguments.node_rank);
   step->callback([&] { code = commands::step(step_arguments); });
+
+  commands::ShowArguments show_arguments;
+  auto* show = app.add_subcommand("show", "the last verdict on this node, or a job's");
+  show->add_option("JOBID", show_arguments.job, "a job's number");
+  show->add_flag("--json", show_arguments.json, "the whole record");
+  show->callback([&] { code = commands::show(show_arguments, paths, std::cout, std::cerr); });
+
+  commands::ReleaseArguments release_arguments;
+  auto* release = app.add_subcommand("release", "take back our own drain of a node, after a passing retest");
+  release->add_option("NODE", release_arguments.node, "the node's name")->required();
+  release->add_flag("--force", release_arguments.force, "without a passing retest");
+  release->callback([&] { code = commands::release(release_arguments, paths); });
+
+  commands::ConfigCheckArguments check_arguments{paths.config};
+  auto* config = app.add_subcommand("config", "about the site's configuration")->require_subcommand(1);
+  auto* check = config->add_subcommand("check", "read it as the gate would, and name every error");
+  check->add_option("--config", check_arguments.config, "the file")->capture_default_str();
+  check->callback([&] {
+    code = commands::config_check(check_arguments, paths, policy::find_slurm_program(), std::cout, std::cerr);
+  });
 
   app.add_subcommand("worker", "")->group("")->callback([&] { code = worker::worker_main(); });
   app.add_subcommand("coordinator", "")->group("")->callback([&] { code = job::coordinator_main(); });
