@@ -78,7 +78,11 @@ void from_json(const nlohmann::json& j, Task& v) {
 void to_json(nlohmann::json& j, const Samples& v) {
   auto times = nlohmann::json::array();
   for (auto t : v.times) times.push_back(t.count());
-  j = {{"times_ns", times}, {"bytes", v.bytes}, {"wrong", v.wrong}, {"first_wrong", v.first_wrong}};
+  j = {{"times_ns", times},
+       {"bytes", v.bytes},
+       {"wrong", v.wrong},
+       {"first_wrong", v.first_wrong},
+       {"starved", v.starved}};
 }
 void from_json(const nlohmann::json& j, Samples& v) {
   const auto& times = j.at("times_ns");
@@ -93,6 +97,8 @@ void from_json(const nlohmann::json& j, Samples& v) {
   v.bytes = j.at("bytes").get<std::uint64_t>();
   v.wrong = j.at("wrong").get<std::uint64_t>();
   v.first_wrong = printable(j.at("first_wrong").get<std::string>());
+  v.starved = j.at("starved").get<double>();
+  if (v.starved < 0 || v.starved > 1) throw std::invalid_argument("starved: not from 0 to 1");
 }
 
 void to_json(nlohmann::json& j, const Failure& v) {

@@ -4,8 +4,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <fstream>
 
 #include "engine/json.hpp"
 #include "worker/protocol.hpp"
@@ -35,6 +37,28 @@ void beat() {
   say({{"beat", 1}});
 }
 
+// Nanoseconds for which this thread was runnable and waited for a CPU
+// (Documentation/scheduler/sched-stats.rst: the second field). 0 where the kernel does not count it.
+std::int64_t waited_for_cpu() {
+  std::ifstream file("/proc/thread-self/schedstat");
+  std::int64_t ran = 0;
+  std::int64_t waited = 0;
+  file >> ran >> waited;
+  return file ? waited : 0;
+}
+
+template <class Measure>
+auto measured_with_load(const Measure& measure) {
+  const auto began = Clock::now();
+  const auto waited = waited_for_cpu();
+  auto samples = measure();
+  const auto took = Nanoseconds(Clock::now() - began).count();
+  if (samples && took > 0)
+    samples->starved =
+        std::clamp(static_cast<double>(waited_for_cpu() - waited) / static_cast<double>(took), 0.0, 1.0);
+  return samples;
+}
+
 template <class T>
 void answer(const char* key, engine::Measured<T>& measured) {
   if (!measured) {
@@ -48,7 +72,8 @@ void answer(const char* key, engine::Measured<T>& measured) {
 
 std::string stage_of(const json& command) {
   const auto task = command.find("task");
-  return task == command.end() ? command.at("do").get<std::string>() : task->at("operation").get<std::string>();
+  return task == command.end() ? command.at("do").get<std::string>()
+                               : task->at("operation").get<std::string>();
 }
 
 void obey(engine::Engine& engine, const json& command) {
@@ -63,10 +88,12 @@ void obey(engine::Engine& engine, const json& command) {
     auto connected = engine.connect(command.at("place").get<engine::Place>(), deadline);
     answer("connected", connected);
   } else if (what == "measure") {
-    auto samples = engine.measure(command.at("task").get<engine::Task>(), deadline);
+    const auto task = command.at("task").get<engine::Task>();
+    auto samples = measured_with_load([&] { return engine.measure(task, deadline); });
     answer("samples", samples);
   } else if (what == "alone") {
-    auto samples = engine.measure_alone(command.at("task").get<engine::Task>(), deadline);
+    const auto task = command.at("task").get<engine::Task>();
+    auto samples = measured_with_load([&] { return engine.measure_alone(task, deadline); });
     answer("samples", samples);
   } else {
     throw std::invalid_argument("unknown command");

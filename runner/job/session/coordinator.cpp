@@ -32,8 +32,8 @@ constexpr int pair_batch = 6;
 constexpr auto local_cause_wait = Milliseconds(2600);
 constexpr auto other_causes_wait = Milliseconds(300);
 constexpr auto open_limit = std::chrono::seconds(6);
-// How long after the deadline for the verdict the culprits may take to act, and the one among them to fail the job: Slurm's
-// controller may be stopped, and the gates have to be back all the same.
+// How long after the deadline for the verdict the culprits may take to act, and the one among them to fail
+// the job: Slurm's controller may be stopped, and the gates have to be back all the same.
 constexpr auto acted_by = Milliseconds(1000);
 constexpr auto failed_by = Milliseconds(1900);
 
@@ -526,7 +526,7 @@ void Coordinator::next_round(Clock::time_point now) {
   if (!round) return conclude(now);
   std::set<std::size_t> restart;
   for (const auto& pair : round->pairs) {
-    pairs_.push_back({pair, {}, 0, false, false});
+    pairs_.emplace_back().nodes = pair;
     for (auto i : members_of(pairs_.back()))
       if (round->fresh || spent_.contains(i)) restart.insert(i);
   }
@@ -596,7 +596,8 @@ void Coordinator::pair_over(Pair& pair, localization::Finding finding, std::vect
   pair.over = true;
   for (auto i : members_of(pair)) {
     pending_.erase(i);
-    if (finding == localization::Finding::hung || finding == localization::Finding::failed) spent_.insert(i);
+    if (finding == localization::Finding::hung || failures_.contains(i) || !members_[i].ready)
+      spent_.insert(i);
   }
   if (localization::bad(finding) && localizing_ == Class::pass) localizing_ = Class::slow;
   if (finding == localization::Finding::fast) {
@@ -645,11 +646,18 @@ void Coordinator::advance_pair(Pair& pair, Clock::time_point now) {
       first_wrong_ = members_[i].node + ": " + samples.first_wrong;
   }
   const auto speed = pair.limit > 0 ? judged(pair.values, pair.limit) : verdict::Judgement{};
+  pair.cpu = std::min(pair.cpu, (1 - samples_[nodes[0]].starved) * (1 - samples_[nodes[1]].starved));
   const bool enough = pair.values.size() >= verdict::Rule{}.least_slow;
   if (pair.corrupt && enough) return pair_over(pair, Finding::corrupt);
   if (pair.limit > 0 && localizing_ != Class::corrupt && speed.more && now < phase_limit_)
     return measure_pair(pair, 0, next_batch, now);
-  pair_over(pair, speed.slow() && localizing_ != Class::corrupt ? Finding::slow : Finding::fast);
+  if (!speed.slow() || localizing_ == Class::corrupt) return pair_over(pair, Finding::fast);
+  // Slow for want of a CPU says nothing of a network.
+  if (speed.estimate >= pair.cpu * pair.limit) {
+    busy_.insert(nodes.begin(), nodes.end());
+    return pair_over(pair, Finding::failed);
+  }
+  pair_over(pair, Finding::slow);
 }
 
 void Coordinator::end_pairing(Clock::time_point now) {
@@ -715,11 +723,20 @@ void Coordinator::conclude(Clock::time_point now) {
     const bool any = std::any_of(verdict_.nodes.begin(), verdict_.nodes.end(),
                                  [](const verdict::NodeVerdict& v) { return v.culprit; });
     for (const auto& node : verdict_.nodes) verdict_.cls = verdict::worse(verdict_.cls, node.cls);
-    if (!any) verdict_.cls = verdict::worse(verdict_.cls, localizing_);
+    const bool busy = !any && localizing_ == Class::slow && !busy_.empty() && outcome.paths.empty();
+    if (!any) verdict_.cls = verdict::worse(verdict_.cls, busy ? Class::untested : localizing_);
     text = measured_text();
     if (!hang_text_.empty()) text += (text.empty() ? "" : "; ") + hang_text_;
     if (wrong_ > 0) text += fmt::format("; {} wrong elements, first {}", wrong_, first_wrong_);
-    if (!any && localizing_ != Class::pass) text += (text.empty() ? "" : "; ") + outcome.summary;
+    if (busy) {
+      std::vector<std::string> names;
+      for (auto i : busy_) names.push_back(members_[i].node);
+      text +=
+          fmt::format("; the CPUs of {} are busy with something else, so nothing can be said of the network",
+                      compress_hostlist(names));
+    } else if (!any && localizing_ != Class::pass) {
+      text += (text.empty() ? "" : "; ") + outcome.summary;
+    }
     if (localizing_ == Class::pass) verdict_.busbw = slowest_pair_;
     std::vector<std::string> paths;
     for (const auto& path : outcome.paths) paths.push_back("the path " + path.text);

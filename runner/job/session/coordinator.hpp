@@ -82,6 +82,7 @@ class Coordinator {
     localization::Pair nodes;
     std::vector<double> values;  // busbw of the slower rank, per iteration
     double limit = 0;
+    double cpu = 1;  // the least share of the time that both had a CPU when they could use one
     bool corrupt = false;
     bool over = false;
   };
@@ -149,7 +150,8 @@ class Coordinator {
   std::vector<double> values_;  // busbw of the collective, per iteration
   std::uint64_t wrong_ = 0;
   std::string first_wrong_;
-  double slowest_pair_ = 0;  // GB/s, of the pairs that were found fast
+  std::set<std::size_t> busy_;  // of pairs that were slow, and whose CPUs explain it
+  double slowest_pair_ = 0;     // GB/s, of the pairs that were found fast
   std::string hang_text_;
   verdict::Class localizing_ = verdict::Class::pass;  // what is being localized
   std::set<std::size_t> spent_;  // whose worker hung or lost its peer and must be started anew

@@ -231,6 +231,21 @@ TEST(Coordinator, OneHealthyNodePassesAlone) {
   EXPECT_EQ(job.verdict.cls, Class::pass) << job.verdict.summary;
 }
 
+TEST(Coordinator, ABusyCpuIsNotTakenForASlowNetwork) {
+  SimulatedJob job(4);
+  job.nodes[1].starved = 0.6;
+  job.run();
+  EXPECT_THAT(culprits(job), ElementsAre());
+  EXPECT_EQ(job.verdict.cls, Class::untested);
+  EXPECT_THAT(job.verdict.summary, HasSubstr("are busy with something else"));
+  // ... and does not hide a slow one: half the CPU does not explain a fifth of the speed.
+  SimulatedJob slow(4);
+  slow.nodes[1].starved = 0.3;
+  slow.nodes[1].speed = 0.025;
+  slow.run();
+  EXPECT_THAT(culprits(slow), ElementsAre("n2")) << slow.verdict.summary;
+}
+
 TEST(Coordinator, AUsersOwnNumberFailsTheJobAndAccusesNobody) {
   SimulatedJob job(4);
   job.settings.wanted_busbw = 0.2;

@@ -25,6 +25,7 @@ struct SimulatedNode {
   bool silent_after_ready = false;  // its gate says nothing any more
   bool corrupt = false;
   int slow_times = 1 << 30;  // how many send/recv commands see the slow speed, then it is healthy
+  double starved = 0;        // share of the time without a CPU; slows it down as much
   bool job_fails = true;     // its policy
   bool drains = true;
 };
@@ -125,7 +126,9 @@ class SimulatedJob {
     later(0.3, i, MessageType::ready, encode(ready));
   }
 
-  double speed(std::size_t i) { return nodes[i].slow_times > 0 ? nodes[i].speed : 0.117; }
+  double speed(std::size_t i) {
+    return (1 - nodes[i].starved) * (nodes[i].slow_times > 0 ? nodes[i].speed : 0.117);
+  }
 
   void obey(const Outgoing& out) {
     const auto i = out.node;
@@ -207,6 +210,7 @@ class SimulatedJob {
                    encode(Failed{m.id, verdict::Class::hung, "measure", "waited for a peer", false}));
     engine::Samples samples;
     samples.bytes = m.task.bytes;
+    samples.starved = nodes[i].starved;
     samples.wrong = corrupt ? 3 : 0;
     samples.first_wrong = corrupt ? "element 17: got 3, expected 5" : "";
     const double factor = verdict::bus_factor(m.task.operation, ranks_);
