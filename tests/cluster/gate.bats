@@ -21,6 +21,7 @@ setup() {
   rm -f "$CLUSTER"/home/alice/*
 }
 
+# bats test_tags=sanitize
 @test "healthy nodes: the job runs and its user reads what they can do" {
   run cluster_as alice srun -N4 --nccl-check hostname
   [ "$status" -eq 0 ]
@@ -29,6 +30,7 @@ setup() {
   only_out
 }
 
+# bats test_tags=sanitize
 @test "srun: our line comes first, the slow node alone is drained with both figures, no user code runs" {
   cluster_shape n3 200mbit
   run cluster_as alice srun -N4 --nccl-check touch ran
