@@ -36,10 +36,10 @@ setup() {
   run cluster_as alice srun -N4 --nccl-check touch ran
   [ "$status" -ne 0 ]
   first=$(grep -v 'srun: job [0-9]* ' <<<"$output" | head -n 1)
-  [[ "$first" =~ "nccl-check: slow n3: send/recv 0.02"[0-9]+" GB/s with n"[124]" and n"[124]", limit 0.0900 (1 Gbit/s carries 0.117): drained" ]]
+  [[ "$first" =~ "nccl-check: slow n3: send/recv 0.02"[0-9]+" GB/s with n"[124]", n"[124]" and n"[124]", limit 0.0900 (1 Gbit/s carries 0.117): drained" ]]
   grep -q 'nccl-check: the job is cancelled: n3 is out, start it again' <<<"$output"
   only_out n3
-  [[ "$(cluster_node_reason n3)" =~ ^"nccl-check: slow send/recv 0.02"[0-9]+" < 0.0900 GB/s with n"[124]",n"[124]", job "[0-9]+$ ]]
+  [[ "$(cluster_node_reason n3)" =~ ^"nccl-check: slow send/recv 0.02"[0-9]+" < 0.0900 GB/s with n"[124]",n"[124]",n"[124]", job "[0-9]+$ ]]
   [ ! -e "$CLUSTER/home/alice/ran" ]
 }
 
@@ -183,7 +183,7 @@ array_is_over() {
 #!/bin/bash
 echo "batch $NCCL_CHECK_VERDICT"
 srun -N2 sh -c 'echo "step $NCCL_CHECK_VERDICT $NCCL_CHECK_FILE"'
-srun --export=NONE -N1 sh -c 'echo "bare $NCCL_CHECK_VERDICT"'
+srun --export=NONE -N1 /bin/sh -c 'echo "bare $NCCL_CHECK_VERDICT"'
 END
 )
   cluster_wait_job "$job" COMPLETED 60
