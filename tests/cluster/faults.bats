@@ -101,6 +101,7 @@ prolog_is_back() {
   cluster_wait_until 10 worker_runs n3
   cluster_pause ctl
   cluster_wait_until 25 prolog_is_back n3 "$job"
+  for node in n1 n2 n4; do cluster_wait_until 5 prolog_is_back "$node" "$job"; done
   record n3 "$job" | grep -q '"verdict":"slow"'
   back_in_time 12000 n1 n2 n3 n4
   nothing_left n1 n2 n3 n4
@@ -161,7 +162,7 @@ worker_runs() {
 }
 
 @test "nodes whose settings differ: named before anything is measured; the job fails, nobody is drained" {
-  policy '[measure]' 'size = "32M"' | cluster_config n2
+  DEADLINE=10s policy '[measure]' 'size = "32M"' | cluster_config n2
   run cluster_as alice srun -N4 --nccl-check touch ran
   [ "$status" -ne 0 ]
   grep -q 'the nodes differ in size: ' <<<"$output"
