@@ -51,7 +51,7 @@ bool Ledger::accused(std::size_t node) const {
 bool Ledger::confirmed(std::size_t node) const {
   if (!accused(node)) return false;
   const Count c = count(node);
-  return c.witnesses >= 2 && c.again_fresh;
+  return c.witnesses >= 2 && c.measurements >= (c.slow ? 3 : 2) && c.fresh;
 }
 
 bool Ledger::most_accused(const Group& group) const {
@@ -65,25 +65,56 @@ bool Ledger::most_accused(const Group& group) const {
   return 2 * accused_ones > measured;
 }
 
-bool Ledger::most_accused() const {
-  Group all;
-  for (std::size_t i = 0; i < size(); ++i) all.members.push_back(i);
-  return most_accused(all);
+bool Ledger::too_many(const Group& group) const {
+  std::size_t measured = 0;
+  std::size_t suspects = 0;
+  std::size_t accused_ones = 0;
+  std::size_t slow_ends = 0;  // of pairs of cleared nodes
+  std::size_t fast_ends = 0;
+  for (const std::size_t node : group.members) {
+    if (lost(node)) continue;
+    if (cleared(node) || suspect(node)) ++measured;
+    if (suspect(node)) ++suspects;
+    if (accused(node)) ++accused_ones;
+    if (!cleared(node)) continue;
+    for (const Entry& e : states_[node].entries) {
+      if (!e.own || !cleared(e.partner) || lost(e.partner)) continue;
+      if (bad(e.finding)) ++slow_ends;
+      if (e.finding == Finding::fast) ++fast_ends;
+    }
+  }
+  if (2 * suspects > measured) return true;
+  if (!group.leaf.empty()) return false;
+  return (suspects > 4 && 4 * suspects > measured) ||
+         (slow_ends / 2 > accused_ones + 2 && 8 * slow_ends > fast_ends);
+}
+
+bool Ledger::most_suspect() const {
+  std::size_t measured = 0;
+  std::size_t suspects = 0;
+  for (std::size_t node = 0; node < size(); ++node) {
+    if (suspect(node)) ++suspects;
+    if (!lost(node) && (cleared(node) || suspect(node))) ++measured;
+  }
+  return 2 * suspects > measured;
 }
 
 Ledger::Count Ledger::count(std::size_t node) const {
   Count out;
   const auto& all = states_[node].entries;
-  bool found_before = false;
   for (auto entry = all.begin(); entry != all.end(); ++entry) {
     if (!bad(entry->finding) || !entry->own || lost(entry->partner)) continue;
-    out.again_fresh = out.again_fresh || (found_before && entry->fresh);
-    found_before = true;
+    const bool good = witness(entry->partner);
+    if (good) {
+      ++out.measurements;
+      out.slow = out.slow || entry->finding == Finding::slow;
+      out.fresh = entry->fresh;
+    }
     const bool seen = std::any_of(
         all.begin(), entry, [&](const Entry& e) { return bad(e.finding) && e.partner == entry->partner; });
     if (seen) continue;
     ++out.partners;
-    if (witness(entry->partner)) ++out.witnesses;
+    if (good) ++out.witnesses;
   }
   return out;
 }

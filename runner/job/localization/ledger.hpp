@@ -71,12 +71,17 @@ class Ledger {
   [[nodiscard]] bool suspect(std::size_t node) const;
   // The rule: never fast; bad with two partners of its own group, one of them a witness.
   [[nodiscard]] bool accused(std::size_t node) const;
-  // Accused; bad with two witnesses; and once with workers started for it after it had been found bad before.
+  // Accused; bad with two witnesses, and, where it was slow and not hung or corrupt, in three measurements
+  // with them (dips last for several iterations); the last of these with workers started for it.
   [[nodiscard]] bool confirmed(std::size_t node) const;
-  // More than half of the measured nodes are accused: then it is not the nodes. Of one group, and of the
-  // whole job.
+  // More than half of a group's measured nodes are accused: then it is not the nodes, and no more is to be
+  // found out.
   [[nodiscard]] bool most_accused(const Group& group) const;
-  [[nodiscard]] bool most_accused() const;
+  // Nobody of the group is to blame: most of its measured nodes are not cleared. Where leaves are unknown:
+  // more than a quarter (and than two); or slow pairs of cleared nodes outnumber the accused: then pairs got
+  // into each other's way.
+  [[nodiscard]] bool too_many(const Group& group) const;
+  [[nodiscard]] bool most_suspect() const;  // of the whole job
 
  private:
   struct State {
@@ -88,9 +93,11 @@ class Ledger {
     bool fast_own = false;
   };
   struct Count {
-    std::size_t partners = 0;   // different ones of its own group it was bad with
-    std::size_t witnesses = 0;  // of these
-    bool again_fresh = false;
+    std::size_t partners = 0;      // different ones of its own group it was bad with
+    std::size_t witnesses = 0;     // of these
+    std::size_t measurements = 0;  // with the witnesses
+    bool slow = false;             // one of these measurements
+    bool fresh = false;            // the last of them
   };
   [[nodiscard]] Count count(std::size_t node) const;
 

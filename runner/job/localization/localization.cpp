@@ -21,8 +21,6 @@ int rounds_of(Stage stage, const Settings& settings) {
       return settings.across_rounds;
     case Stage::confirm:
       return settings.confirm_rounds;
-    case Stage::beside:
-      return settings.beside_rounds;
   }
   return 0;
 }
@@ -35,8 +33,6 @@ std::vector<Pair> plan(Stage stage, int round, const Ledger& ledger, const Setti
       return plan_across(ledger, settings.across_at_once);
     case Stage::confirm:
       return plan_confirm(ledger);
-    case Stage::beside:
-      return plan_beside(ledger);
   }
   return {};
 }
@@ -52,12 +48,11 @@ std::optional<Round> Localization::next_round() {
     if (in_stage_ < rounds_of(stage_, settings_)) open_ = plan(stage_, in_stage_ + 1, ledger_, settings_);
     if (!open_.empty()) {
       ++in_stage_;
-      fresh_ =
-          settings_.all_nodes == verdict::Class::hung || stage_ == Stage::confirm || stage_ == Stage::beside;
+      fresh_ = settings_.all_nodes == verdict::Class::hung || stage_ == Stage::confirm;
       return Round{++number_, stage_, fresh_, open_};
     }
     in_stage_ = 0;
-    done_ = stage_ == Stage::beside;
+    done_ = stage_ == Stage::confirm;
     if (!done_) stage_ = static_cast<Stage>(static_cast<int>(stage_) + 1);
   }
   return std::nullopt;

@@ -32,15 +32,13 @@ struct Settings {
       6;  // 2 suffice where most nodes are good, a third for a node left over from an odd number
   int fruitless_rounds = 3;  // a group without a fast pair after so many rounds is given up
   int across_rounds = 3;
-  int confirm_rounds = 3;
-  int beside_rounds = 4;
+  int confirm_rounds = 6;  // 1 suffices where most nodes are good
 };
 
 enum class Stage {
   inside,   // pairs within a leaf
   across,   // pairs of different leaves: clear nodes without a partner, name paths, accuse nobody
-  confirm,  // the accused once more, with another witness and fresh workers
-  beside,   // leaves unknown: the accused with those beside them
+  confirm,  // the accused once more, with others and fresh workers
 };
 
 struct Round {

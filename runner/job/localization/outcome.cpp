@@ -49,8 +49,8 @@ class Reading {
         ledger_(ledger),
         all_nodes_(all_nodes),
         stopped_(stopped),
-        most_(ledger.most_accused()) {
-    for (const Group& group : ledger.groups()) most_of_group_.push_back(ledger.most_accused(group));
+        most_(ledger.most_suspect()) {
+    for (const Group& g : ledger.groups()) too_many_.push_back(ledger.too_many(g));
   }
 
   Outcome outcome() {
@@ -82,14 +82,19 @@ class Reading {
   // Empty where the rule is met.
   [[nodiscard]] std::string why_not_to_blame(std::size_t node) const {
     if (ledger_.accused(node)) {
-      if (most_) return "as most nodes here";
-      if (most_of_group_[ledger_.group_of(node)]) return "as most nodes of its leaf switch";
+      if (most_) return "as most nodes of the job";
+      const bool unknown = group(node).leaf.empty();
+      if (too_many_[ledger_.group_of(node)])
+        return unknown ? "so many slow nodes or paths, leaf switches unknown"
+                       : "as most nodes of its leaf switch";
       if (!ledger_.confirmed(node)) return "not measured again with another good partner and fresh workers";
-      for (const std::size_t other : accused_beside(ledger_, node)) {
+      if (!unknown) return "";
+      const Beside near = beside(ledger_, node);
+      for (const std::size_t other : near.nodes) {
         if (!ledger_.tried(node, other))
           return fmt::format("not measured with {} beside it", nodes_[other].name);
       }
-      return "";
+      return near.ends ? "" : "so many slow nodes side by side, leaf switches unknown";
     }
     if (!ledger_.suspect(node)) {
       const auto& all = ledger_.entries(node);
@@ -138,7 +143,7 @@ class Reading {
     for (std::size_t g = 0; g < ledger_.groups().size(); ++g) {
       const Group& leaf = ledger_.groups()[g];
       if (leaf.leaf.empty() || most_) continue;
-      if (most_of_group_[g]) {
+      if (too_many_[g]) {
         const std::string name = "leaf switch " + leaf.leaf;
         out_.paths.push_back({name, all_nodes_, 0, name + ": most of its nodes are slow with each other"});
       } else if (auto path = slow_uplinks(leaf)) {
@@ -198,20 +203,28 @@ class Reading {
       out_.summary = std::move(summary);
     };
     const std::string_view how = verdict::name(all_nodes_);
-    const bool any_bad = std::any_of(out_.unresolved.begin(), out_.unresolved.end(),
-                                     [](const Suspect& s) { return !s.partners.empty(); });
+    const auto suspects =
+        static_cast<std::size_t>(std::count_if(out_.unresolved.begin(), out_.unresolved.end(),
+                                               [](const Suspect& s) { return !s.partners.empty(); }));
     if (nodes_.size() < 2) return say(Kind::one_node, "one node: nothing lies between nodes");
     if (!out_.culprits.empty()) {
       std::vector<std::string> who;
-      for (const Suspect& s : out_.culprits) who.push_back(s.node);
-      return say(Kind::culprit, fmt::format("{} with good partners: {}", how, names(who)));
+      verdict::Class worst = verdict::Class::slow;
+      for (const Suspect& s : out_.culprits) {
+        who.push_back(s.node);
+        worst = verdict::worse(worst, s.cls);
+      }
+      return say(Kind::culprit, fmt::format("{} with good partners: {}", verdict::name(worst), names(who)));
     }
-    if (most_) return say(Kind::site, fmt::format("most nodes are {}: the site", how));
-    if (any_bad && out_.cleared.empty() && out_.unresolved.size() == 2)
+    if (suspects == 2 && out_.cleared.empty())
       return say(Kind::path_or_site, fmt::format("{} and {} are {} together: the path, or the site",
                                                  out_.unresolved[0].node, out_.unresolved[1].node, how));
-    if (any_bad && out_.cleared.empty())
+    if (suspects > 0 && out_.cleared.empty())
       return say(Kind::path_or_site, "no pair is fast: the path, or the site");
+    if (most_) return say(Kind::site, fmt::format("most nodes are {}: the site", how));
+    if (ledger_.groups().size() == 1 && too_many_[0] && 2 * out_.paths.size() < suspects)
+      return say(Kind::site, fmt::format("{} of {} nodes are {}, leaf switches unknown: the site, or paths",
+                                         suspects, nodes_.size(), how));
     if (!out_.paths.empty())
       return say(Kind::path, fmt::format("{}{}", out_.paths[0].text,
                                          out_.paths.size() == 1
@@ -229,7 +242,7 @@ class Reading {
   verdict::Class all_nodes_;
   bool stopped_;
   bool most_;
-  std::vector<bool> most_of_group_;
+  std::vector<bool> too_many_;
   std::vector<bool> uplinks_;  // of each group: named as a path
   Outcome out_;
 };

@@ -27,17 +27,17 @@ class Inside {
 
   void help(std::size_t place) { helpers_.insert(place); }
 
-  // With the nearest helper that it has not met; `again`: else with one that it has. No helper serves twice.
-  bool pair_with_helper(std::size_t place, bool again, std::vector<Pair>& out) {
-    auto found = nearest(helpers_, place, [&](std::size_t other) { return untried(place, other); });
-    if (!found && again) found = nearest(helpers_, place, [](std::size_t) { return true; });
+  // With the helper nearest to `around` that it has not met; `again`: else with one that it has. No helper
+  // serves twice.
+  void pair_with_helper(std::size_t place, std::size_t around, bool again, std::vector<Pair>& out) {
+    auto found = nearest(helpers_, around, [&](std::size_t other) { return untried(place, other); });
+    if (!found && again) found = nearest(helpers_, around, [](std::size_t) { return true; });
     if (!found) {
       waiting_.insert(place);
-      return false;
+      return;
     }
     helpers_.erase(*found);
     out.push_back({group_.members[place], group_.members[*found]});
-    return true;
   }
 
   // Those who got no helper, each with the nearest other one that it has not met.
@@ -218,7 +218,7 @@ std::vector<Pair> plan_inside(const Ledger& ledger, int round, int fruitless) {
       }
     }
     for (const auto* places : {&suspects, &unmeasured}) {
-      for (const std::size_t place : *places) inside.pair_with_helper(place, false, out);
+      for (const std::size_t place : *places) inside.pair_with_helper(place, place, false, out);
     }
     inside.pair_waiting(out);
   }
@@ -230,54 +230,53 @@ std::vector<Pair> plan_across(const Ledger& ledger, std::size_t at_once) {
   return Across(ledger, at_once).plan();
 }
 
+Beside beside(const Ledger& ledger, std::size_t node) {
+  constexpr int most_doubtful = 3;
+  Beside out;
+  const std::vector<std::size_t>& list = ledger.groups()[ledger.group_of(node)].members;
+  for (const int step : {-1, 1}) {
+    int doubtful = 0;
+    std::size_t place = ledger.place_of(node);
+    while (step > 0 ? place + 1 < list.size() : place > 0) {
+      place = step > 0 ? place + 1 : place - 1;
+      if (ledger.lost(list[place])) continue;
+      if (!ledger.cleared(list[place]) && ++doubtful > most_doubtful) {
+        out.ends = false;
+        break;
+      }
+      out.nodes.push_back(list[place]);
+      if (ledger.cleared(list[place])) break;
+    }
+  }
+  return out;
+}
+
 std::vector<Pair> plan_confirm(const Ledger& ledger) {
   std::vector<Pair> out;
   for (const Group& group : ledger.groups()) {
-    if (ledger.most_accused(group)) continue;
-    Inside inside(ledger, group);
-    std::vector<std::size_t> accused;
-    for (std::size_t place = 0; place < group.members.size(); ++place) {
-      const std::size_t node = group.members[place];
-      if (ledger.witness(node)) inside.help(place);
-      if (ledger.accused(node) && !ledger.confirmed(node)) accused.push_back(place);
-    }
-    for (const std::size_t place : accused) inside.pair_with_helper(place, true, out);
-  }
-  return out;
-}
-
-std::vector<std::size_t> accused_beside(const Ledger& ledger, std::size_t node) {
-  std::vector<std::size_t> out;
-  const Group& group = ledger.groups()[ledger.group_of(node)];
-  if (!group.leaf.empty()) return out;
-  for (const bool forward : {false, true}) {
-    std::size_t place = ledger.place_of(node);
-    for (int distance = 0; distance < 2;) {
-      if (forward ? place + 1 == group.members.size() : place == 0) break;
-      place = forward ? place + 1 : place - 1;
-      const std::size_t other = group.members[place];
-      if (ledger.lost(other)) continue;
-      if (!ledger.accused(other)) break;
-      out.push_back(other);
-      ++distance;
-    }
-  }
-  return out;
-}
-
-std::vector<Pair> plan_beside(const Ledger& ledger) {
-  std::vector<Pair> out;
-  for (const Group& group : ledger.groups()) {
-    if (!group.leaf.empty() || ledger.most_accused(group)) continue;
+    const bool unknown = group.leaf.empty();
+    const bool most = ledger.most_accused(group);
+    if (most && !unknown) continue;
     std::vector<bool> busy(group.members.size());
     for (const std::size_t node : group.members) {
-      if (busy[ledger.place_of(node)] || !ledger.accused(node)) continue;
-      for (const std::size_t other : accused_beside(ledger, node)) {
+      if (!unknown || busy[ledger.place_of(node)] || !ledger.accused(node)) continue;
+      for (const std::size_t other : beside(ledger, node).nodes) {
         if (busy[ledger.place_of(other)] || ledger.tried(node, other)) continue;
         busy[ledger.place_of(node)] = busy[ledger.place_of(other)] = true;
         out.push_back({node, other});
         break;
       }
+    }
+    if (most) continue;
+    Inside inside(ledger, group);
+    for (const std::size_t node : group.members) {
+      if (ledger.witness(node) && !busy[ledger.place_of(node)]) inside.help(ledger.place_of(node));
+    }
+    const std::size_t far = unknown ? group.members.size() / 2 : 0;
+    for (const std::size_t node : group.members) {
+      const std::size_t place = ledger.place_of(node);
+      if (busy[place] || !ledger.accused(node) || ledger.confirmed(node)) continue;
+      inside.pair_with_helper(place, (place + far) % group.members.size(), true, out);
     }
   }
   return out;

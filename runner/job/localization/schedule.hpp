@@ -17,14 +17,18 @@ std::vector<Pair> plan_inside(const Ledger& ledger, int round, int fruitless);
 // the next round.
 std::vector<Pair> plan_across(const Ledger& ledger, std::size_t at_once);
 
-// The accused, each with a witness of its own group, one that it has not met if there is any.
+// The accused once more: with those beside them that they have not met (only where leaves are unknown), else
+// with a witness of their own group, one that they have not met if there is any.
 std::vector<Pair> plan_confirm(const Ledger& ledger);
 
-// Where leaves are unknown: two nodes alone on a leaf whose uplinks are slow are slow with everybody but each
-// other, and stand side by side in the list. So accused neighbours (in runs of three or more also the next
-// but one) are tried together; if they are fast, it is their path.
-std::vector<Pair> plan_beside(const Ledger& ledger);
-// The accused that a node must have met by that rule.
-std::vector<std::size_t> accused_beside(const Ledger& ledger, std::size_t node);
+// Where leaves are unknown, a node behind slow uplinks is slow with everybody but those of its own leaf, and
+// these stand beside it in the list: on each side the first that is cleared, and before it up to three as
+// doubtful as the node itself. If it is fast with one of them, it is the path; so it must have been tried
+// with all. (Its other witnesses come from far down the list, where other uplinks are.)
+struct Beside {
+  std::vector<std::size_t> nodes;
+  bool ends = true;  // false: more than three doubtful ones in a row, which may well be a leaf
+};
+Beside beside(const Ledger& ledger, std::size_t node);
 
 }  // namespace nccl_check::localization

@@ -94,6 +94,33 @@ TEST(Schedule, WhereThereIsNoOtherWitnessTheSameOneServesAgain) {
   EXPECT_THAT(plan_confirm(ledger), ElementsAre(Pair{0, 1}));
 }
 
+TEST(Schedule, WhereLeavesAreUnknownTheNextGoodNodeOnEachSideIsTried) {
+  Ledger ledger(nodes({"", "", "", "", "", "", "", ""}));
+  const auto slow = [&](std::size_t a, std::size_t b) { ledger.add({a, b}, Finding::slow, 11, false); };
+  ledger.add({0, 1}, Finding::fast, 46, false);
+  ledger.add({6, 7}, Finding::fast, 46, false);
+  slow(2, 3);
+  slow(4, 5);
+  slow(2, 7);
+  slow(3, 6);
+  ledger.add({5, 0}, Finding::fast, 46, false);
+  slow(4, 1);
+  // 2 and 3 are accused, and 4, that has met 5 and 1.
+  EXPECT_THAT(beside(ledger, 3).nodes, ElementsAre(2, 1, 4, 5));
+  EXPECT_TRUE(beside(ledger, 3).ends);
+  EXPECT_THAT(beside(ledger, 2).nodes, ElementsAre(1, 3, 4, 5));
+  ledger.lose(1);
+  EXPECT_THAT(beside(ledger, 2).nodes, ElementsAre(0, 3, 4, 5));
+}
+
+TEST(Schedule, MoreThanThreeDoubtfulInARowHaveNoEnd) {
+  Ledger ledger(nodes({"", "", "", "", "", ""}));
+  EXPECT_FALSE(beside(ledger, 0).ends);
+  EXPECT_THAT(beside(ledger, 0).nodes, ElementsAre(1, 2, 3));
+  EXPECT_TRUE(beside(ledger, 2).ends);
+  EXPECT_THAT(beside(ledger, 2).nodes, ElementsAre(1, 0, 3, 4, 5));
+}
+
 TEST(Schedule, RoundsDoNotGrowWithTheNumberOfNodes) {
   for (const std::size_t n : {100, 1000, 10'000}) {
     World world = World::of(n);

@@ -82,7 +82,9 @@ TEST(TruthTable, TwoSlowOfEightAreBothNamedAndSixClearedInTwoPairingRounds) {
       EXPECT_EQ(culprits(s.outcome), named(world, world.slow)) << a << " " << b;
       EXPECT_THAT(s.outcome.cleared, SizeIs(6));
       EXPECT_EQ(s.count(Stage::inside), 2);
-      EXPECT_EQ(s.count(Stage::confirm), 1);
+      // Slow with each other, which is no witness' word, or side by side: they are measured again twice.
+      EXPECT_GE(s.count(Stage::confirm), 1);
+      EXPECT_LE(s.count(Stage::confirm), b == a + 1 ? 2 : 1);
     }
   }
 }
@@ -163,7 +165,7 @@ TEST(TruthTable, MostNodesOfALeafSlowIsTheLeaf) {
 }
 
 TEST(TruthTable, HalfOfTheNodesAreStillNodes) {
-  World world = World::of(16);
+  World world = World::of(16, leaves({{"s1", 16}}));
   for (std::size_t i = 0; i < 8; ++i) world.slow.insert(i);
   EXPECT_THAT(search(world).outcome.culprits, SizeIs(8));
 }
@@ -355,6 +357,55 @@ TEST(TruthTable, ABadNodeBetweenTwoInnocentsOfSuchALeafIsFoundAlone) {
   }
   const Search s = search(world);
   EXPECT_THAT(named(world, s.outcome.cleared), ::testing::IsSupersetOf({"n4", "n6"}));
+}
+
+TEST(TruthTable, AtTheEndOfAnUnknownLeafANodeIsTriedOnBothSides) {
+  // n1 to n8 behind slow uplinks, n7 bad: its partner n8 is slow with n7 and with all of the next leaf.
+  World world = World::of(16);
+  world.slow = {6};
+  for (std::size_t a = 0; a < 8; ++a) {
+    for (std::size_t b = 8; b < 16; ++b) world.slow_paths.insert({a, b});
+  }
+  const Search s = search(world);
+  EXPECT_THAT(culprits(s.outcome), ElementsAre("n7"));
+  EXPECT_THAT(s.outcome.cleared, SizeIs(15));
+}
+
+TEST(TruthTable, InALongRunOfSlowOnesWhoeverHasNotMetItsEndsIsNotAccused) {
+  // n10 and n14 could be good, and of one leaf: four others lie between.
+  World world = World::of(24);
+  world.slow = {9, 10, 11, 12, 13};
+  const Search s = search(world);
+  EXPECT_THAT(culprits(s.outcome), ElementsAre("n11", "n12", "n13"));
+  ASSERT_THAT(unresolved(s.outcome), ElementsAre("n10", "n14"));
+  EXPECT_EQ(s.outcome.unresolved[0].why, "so many slow nodes side by side, leaf switches unknown");
+  for (Node& node : world.nodes) node.leaf = "s1";
+  EXPECT_THAT(search(world).outcome.culprits, SizeIs(5));
+}
+
+TEST(TruthTable, AQuarterSlowIsTheSiteWhereLeavesAreUnknown) {
+  World world = World::of(16);
+  world.slow = {0, 3, 6, 9, 12};
+  const Search s = search(world);
+  EXPECT_EQ(s.outcome.kind, Kind::site);
+  EXPECT_EQ(s.outcome.summary, "5 of 16 nodes are slow, leaf switches unknown: the site, or paths");
+  for (Node& node : world.nodes) node.leaf = "s1";
+  EXPECT_THAT(search(world).outcome.culprits, SizeIs(5));
+}
+
+TEST(TruthTable, SoManySlowPathsThatNobodyIsToBlame) {
+  // A list in no order of unknown leaves: pairs meet on uplinks everywhere. n16 may be bad, or not.
+  World world = World::of(16);
+  world.slow = {15};
+  world.slow_paths = {{0, 1}, {2, 3}, {4, 5}, {6, 7}};
+  const Search s = search(world);
+  EXPECT_EQ(s.outcome.kind, Kind::path);
+  EXPECT_THAT(s.outcome.paths, SizeIs(4));
+  EXPECT_THAT(s.outcome.summary, HasSubstr(", and 3 more paths"));
+  ASSERT_THAT(unresolved(s.outcome), ElementsAre("n16"));
+  EXPECT_EQ(s.outcome.unresolved[0].why, "so many slow nodes or paths, leaf switches unknown");
+  for (Node& node : world.nodes) node.leaf = "s1";
+  EXPECT_THAT(culprits(search(world).outcome), ElementsAre("n16"));
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ void check_round(const World& world, const Round& round, const Search& so_far) {
           << "paired twice";
     }
   }
-  const bool anew = round.stage == Stage::confirm || round.stage == Stage::beside;
+  const bool anew = round.stage == Stage::confirm;
   EXPECT_EQ(round.fresh, anew || world.settings.all_nodes == verdict::Class::hung);
 }
 
@@ -54,7 +54,7 @@ void check_culprit(const World& world, const Suspect& culprit, const Search& don
     return false;
   };
   std::set<std::string> good;
-  bool earlier = false;
+  std::size_t times = 0;
   bool fresh = false;
   for (const auto& [m, round] : done.log) {
     if (m.pair.a != culprit.index && m.pair.b != culprit.index) continue;
@@ -62,12 +62,14 @@ void check_culprit(const World& world, const Suspect& culprit, const Search& don
     const std::size_t partner = m.pair.a == culprit.index ? m.pair.b : m.pair.a;
     if (!bad(m.finding) || world.nodes[partner].leaf != world.nodes[culprit.index].leaf) continue;
     EXPECT_GE(m.finding == Finding::slow ? m.samples : 5U, 5U);
-    fresh = fresh || (earlier && round.fresh);
-    earlier = true;
-    if (has_fast_partner(partner)) good.insert(world.nodes[partner].name);
+    if (!has_fast_partner(partner)) continue;
+    good.insert(world.nodes[partner].name);
+    fresh = round.fresh;
+    ++times;
   }
   EXPECT_TRUE(fresh);
   EXPECT_GE(good.size(), 2U);
+  EXPECT_GE(times, world.hung.count(culprit.index) != 0 ? 2U : 3U);
   std::set<std::string> said;
   for (const Partner& p : culprit.partners) said.insert(p.node);
   EXPECT_EQ(said, good);
