@@ -207,7 +207,7 @@ END
   [ "$(lines_of '^0 pass 0.111 ')" -eq 3 ]
 }
 
-@test "a file that its owner is not root of is refused, in the log" {
+@test "a verdict that root does not own is refused" {
   job=$(cluster_submit alice -o out -w n1 --nccl-check <<END
 #!/bin/bash
 while [ ! -e go ]; do sleep 0.1; done
@@ -220,7 +220,6 @@ END
   touch "$CLUSTER/home/alice/go"
   cluster_wait_job "$job" COMPLETED 20
   [ "$(tail -n 1 "$CLUSTER/home/alice/out")" = "0   " ]
-  cluster_log n1 slurmd | grep -q "nccl-check: /run/nccl-check/jobs/$job.json: is owned by uid 29901"
 }
 
 @test "a wrong plugstack.conf on a node stops neither slurmd nor the step, and is said to who asked" {
