@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <utility>
 
 #include "base/fd.hpp"
 #include "base/text.hpp"

@@ -149,6 +149,7 @@ void tune(int fd) {
   set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 3);
   set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
   set(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 6000);  // keepalive rests while something is unacknowledged
 }
 
 Result<Poller> Poller::make() {

@@ -60,7 +60,7 @@ TEST_F(ClientTest, FindsARootThatStartsLater) {
   Server server = listen(test::a_job(), ports);
   talk.server = &server;
   ASSERT_TRUE(
-      talk.until([&] { return client.state() == State::joined && server.joined(1); }, Milliseconds(400)));
+      talk.until([&] { return client.state() == State::joined && server.joined(1); }, Milliseconds(1500)));
   EXPECT_EQ(credentials->asked, 1);  // nothing was made for ports where nobody listened
 }
 
@@ -77,7 +77,7 @@ TEST_F(ClientTest, PassesAnotherJobsRootByAndFindsItsOwn) {
         other.poll(Deadline::in(Milliseconds(0)));
         return server.joined(1);
       },
-      Milliseconds(2000)));
+      Milliseconds(4000)));
   EXPECT_EQ(client.address(), "127.0.0.1:" + port_text(1));
 }
 
@@ -102,7 +102,7 @@ TEST_F(ClientTest, PassesASilentListenerBy) {
   Server server = listen(test::a_job(), ports);
   Client client = start(setup());
   Talk talk{&server, {&client}, {}, {}};
-  ASSERT_TRUE(talk.until([&] { return server.joined(1); }, Milliseconds(2500)));
+  ASSERT_TRUE(talk.until([&] { return server.joined(1); }, Milliseconds(4000)));
   EXPECT_EQ(client.address(), "127.0.0.1:" + port_text(1));
 }
 
@@ -112,7 +112,7 @@ TEST_F(ClientTest, FindsItsRootOnALaterPortAlsoWhereTheEarlierOneIsFreeAgain) {
   squatter.reset();
   Client client = start(setup());
   Talk talk{&server, {&client}, {}, {}};
-  ASSERT_TRUE(talk.until([&] { return server.joined(1); }, Milliseconds(2000)));
+  ASSERT_TRUE(talk.until([&] { return server.joined(1); }, Milliseconds(4000)));
 }
 
 // Whoever listens at the first port, with whatever answer: the root behind it is found, and nothing else is
@@ -150,7 +150,7 @@ TEST_F(ClientTest, BelievesNobodyWhoDoesNotKnowTheSecret) {
     EXPECT_THAT(raw.receive_some(), HasSubstr("nccl-check\nFAKE:"));
     ASSERT_TRUE(raw.send(answer));
     raw.close();
-    ASSERT_TRUE(talk.until([&] { return server.joined(1); }, Milliseconds(2500)))
+    ASSERT_TRUE(talk.until([&] { return server.joined(1); }, Milliseconds(4000)))
         << testing::PrintToString(answer);
     EXPECT_EQ(client.state(), State::joined);
   }
@@ -198,7 +198,7 @@ TEST_F(ClientTest, SaysAtTheEndWhatItFoundOnEachPort) {
 
 TEST_F(ClientTest, SaysThatNobodyListened) {
   Client client = start(setup(), Milliseconds(300));
-  client.wait(Deadline::in(Milliseconds(2000)));
+  client.wait(Deadline::in(Milliseconds(4000)));
   ASSERT_EQ(client.state(), State::failed);
   EXPECT_EQ(client.error().text(), "n1: the root of job 8000 was not reached within 0.3 s: port " +
                                        port_text(0) + " of 127.0.0.1: nobody listened");
@@ -210,7 +210,7 @@ TEST_F(ClientTest, GivesUpAtOnceOnTheRootsOwnWord) {
   with.node = "n7";
   Client client = start(with);
   Talk talk{&server, {&client}, {}, {}};
-  ASSERT_TRUE(talk.until([&] { return client.state() == State::failed; }, Milliseconds(500)));
+  ASSERT_TRUE(talk.until([&] { return client.state() == State::failed; }, Milliseconds(4000)));
   EXPECT_EQ(client.error().text(), "n1 (127.0.0.1:" + port_text(0) + "): n7 is not a node of job 8000");
 }
 

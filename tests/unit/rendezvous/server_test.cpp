@@ -435,7 +435,7 @@ TEST_F(ServerTest, SilentStrangersHaveLittleTime) {
   Raw silent(server->port());
   Raw half(server->port());
   ASSERT_TRUE(half.send(craft("n2").hello_frame.substr(0, 30)));
-  ASSERT_TRUE(talk.until([&] { return talk.of(Kind::refused).size() == 2; }, Milliseconds(1000)));
+  ASSERT_TRUE(talk.until([&] { return talk.of(Kind::refused).size() == 2; }, Milliseconds(3000)));
   for (const auto& event : talk.of(Kind::refused))
     EXPECT_THAT(event.why, HasSubstr("no whole hello within 0.2 s"));
   EXPECT_THAT(silent.receive_all(), HasSubstr("no whole hello"));
@@ -452,7 +452,7 @@ TEST_F(ServerTest, AWelcomeWithoutAJoinHasLittleTime) {
 
 TEST_F(ServerTest, AFrozenServiceHoldsUpNobodyElse) {
   Limits limits;
-  limits.handshake = Milliseconds(300);
+  limits.handshake = Milliseconds(1500);
   start(limits);
   Client n1 = client("n1");
   talk.clients = {&n1};
@@ -463,11 +463,11 @@ TEST_F(ServerTest, AFrozenServiceHoldsUpNobodyElse) {
   ASSERT_TRUE(raw.send(n2.hello_frame));
   ASSERT_TRUE(talk.until([&] { return credentials->asked == 2; }));
   ASSERT_TRUE(n1.send(1, "still here"));
-  ASSERT_TRUE(talk.until([&] { return talk.of(Kind::message).size() == 1; }, Milliseconds(150)));
+  ASSERT_TRUE(talk.until([&] { return talk.of(Kind::message).size() == 1; }, Milliseconds(1000)));
   const auto start_time = Clock::now();
   EXPECT_TRUE(server->poll(Deadline::in(Milliseconds(50))).empty());
-  EXPECT_LT(Clock::now() - start_time, Milliseconds(150));
-  EXPECT_THAT(refusal(), HasSubstr("fake munged at the root has not opened its credential within 0.3 s"));
+  EXPECT_LT(Clock::now() - start_time, Milliseconds(400));
+  EXPECT_THAT(refusal(), HasSubstr("fake munged at the root has not opened its credential within 1.5 s"));
   EXPECT_EQ(told(n2.channel, raw.receive_all(), false).code, Refusal::Code::unavailable);
   EXPECT_TRUE(server->joined(0));
 }
@@ -500,7 +500,7 @@ TEST_F(ServerTest, ManyStrangersDoNotKeepNodesOut) {
   more(200);
   Client n2 = client("n2");
   talk.clients = {&n2};
-  ASSERT_TRUE(talk.until([&] { return server->joined(1); }, Milliseconds(1500)));
+  ASSERT_TRUE(talk.until([&] { return server->joined(1); }, Milliseconds(3000)));
   more(200);
   ASSERT_TRUE(n2.send(1, "through"));
   ASSERT_TRUE(talk.until([&] { return talk.of(Kind::message).size() == 1; }));
