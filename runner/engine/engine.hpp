@@ -88,6 +88,9 @@ struct Samples {
   std::uint64_t bytes = 0;          // bytes really used (rounded to what the operation needs)
   std::uint64_t wrong = 0;          // elements that were not as they should be; 0 when not verified
   std::string first_wrong;          // "element 17: got 3, expected 5"
+  // Share of the time (0 to 1) in which the measuring thread could have run and got no CPU: what is slow then may be
+  // the node's load and not its network. Filled in by the worker.
+  double starved = 0;
 };
 
 // Called from inside waits, at least every 100 ms, with what is being waited for: the worker's sign of life.

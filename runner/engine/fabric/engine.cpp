@@ -2,15 +2,16 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
+#include <thread>
 #include <utility>
 
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "engine/fabric/choose.hpp"
 #include "engine/fabric/fabric_engine.hpp"
 #include "engine/fabric/memory_copy.hpp"
 #include "engine/fabric/pattern.hpp"
-#include "node/interfaces.hpp"
+#include "engine/fabric/set_up.hpp"
 
 namespace nccl_check::engine {
 
@@ -33,62 +34,6 @@ Failure untested(std::string what, std::string remedy = "") {
   return untested(Error{std::move(what), "", std::move(remedy)});
 }
 
-std::string pci_text(const fi_pci_attr& pci) {
-  return fmt::format("{:04x}:{:02x}:{:02x}.{}", pci.domain_id, pci.bus_id, pci.device_id, pci.function_id);
-}
-
-// The IP address in a socket address; anything else has none that the node's interfaces could be searched
-// for.
-std::string source_text(const fi_info& info) {
-  node::Address address;
-  const auto* bytes = static_cast<const std::byte*>(info.src_addr);
-  if (bytes == nullptr) return {};
-  if (info.addr_format == FI_SOCKADDR_IN && info.src_addrlen >= 8) {
-    std::memcpy(address.bytes.data(), bytes + 4, 4);
-    return address.text();
-  }
-  if (info.addr_format == FI_SOCKADDR_IN6 && info.src_addrlen >= 24) {
-    address.family = node::Address::Family::v6;
-    std::memcpy(address.bytes.data(), bytes + 8, 16);
-    return address.text();
-  }
-  return {};
-}
-
-std::vector<const fi_info*> in_order(const fi_info* list) {
-  std::vector<const fi_info*> infos;
-  for (; list != nullptr; list = list->next) infos.push_back(list);
-  return infos;
-}
-
-std::vector<Candidate> candidates_of(const std::vector<const fi_info*>& infos) {
-  std::vector<Candidate> out;
-  for (std::size_t i = 0; i < infos.size(); ++i) {
-    const fi_info& info = *infos[i];
-    Candidate candidate;
-    candidate.index = i;
-    candidate.provider = info.fabric_attr->prov_name;
-    candidate.domain = info.domain_attr->name == nullptr ? "" : info.domain_attr->name;
-    candidate.source = source_text(info);
-    if (info.nic != nullptr) {
-      if (info.nic->bus_attr != nullptr && info.nic->bus_attr->bus_type == FI_BUS_PCI)
-        candidate.pci = pci_text(info.nic->bus_attr->attr.pci);
-      if (info.nic->link_attr != nullptr) {
-        candidate.link_down = info.nic->link_attr->state == FI_LINK_DOWN;
-        candidate.speed = static_cast<double>(info.nic->link_attr->speed);
-      }
-    }
-    out.push_back(std::move(candidate));
-  }
-  return out;
-}
-
-std::string devices_text(const Chosen& chosen) {
-  std::vector<std::string> names;
-  for (const auto& rail : chosen.rails) names.push_back(rail.name);
-  return fmt::format("{} ({})", join(names, ", "), chosen.provider);
-}
-
 }  // namespace
 
 FabricEngine::FabricEngine(Heartbeat heartbeat, Tamper tamper)
@@ -101,58 +46,24 @@ FabricEngine::~FabricEngine() = default;
 Measured<Opened> FabricEngine::open(const Settings& settings, Deadline deadline) {
   if (!rails_.empty()) return untested("the engine was opened before");
   settings_ = settings;
-  auto library = open_library(settings.library);
-  if (!library) return untested(library.error());
-  library_ = std::move(*library);
-
-  auto list = query(library_, settings.provider);
-  if (!list) return untested(list.error());
-  if (!*list && !settings.provider.empty()) {  // for the error, which lists what is there
-    list = query(library_, "");
-    if (!list) return untested(list.error());
+  // libfabric's initialisation asks drivers and can take long, or hang: this thread gives the signs of life
+  // meanwhile.
+  std::packaged_task<Result<SetUp>()> task([settings] { return set_up(settings); });
+  auto result = task.get_future();
+  std::thread thread(std::move(task));
+  while (result.wait_for(Milliseconds(50)) != std::future_status::ready) {
+    if (heartbeat_) heartbeat_();
+    if (!deadline.passed()) continue;
+    thread.detach();  // it owns all that it works on, and ends with the process
+    return Failure{Class::hung, Error{"the deadline passed while libfabric was initialised", "", ""}};
   }
-  const auto infos = in_order(list->get());
-
-  auto links = node::read_links();
-  if (!links) return untested(links.error());
-  const auto interfaces = node::read_interfaces("/", *links);
-  const Result<std::string> toward =
-      settings.toward.empty() ? Result<std::string>(Error{"no address to go toward was given", "", ""})
-                              : node::interface_toward(settings.toward, interfaces);
-  auto chosen = choose(settings, candidates_of(infos), interfaces, toward);
-  if (!chosen) return untested(chosen.error());
-
-  Opened opened;
-  NodeAddress address{chosen->provider, {}};
-  rails_.reserve(chosen->rails.size());
-  for (const auto& rail : chosen->rails) {
-    auto one = Rail::open(library_, *infos[rail.index], rail.name);
-    if (!one) {
-      rails_.clear();
-      return untested(one.error());
-    }
-    address.endpoints.push_back(one->address());
-    rails_.push_back(std::move(*one));
-    opened.description.devices.push_back(rail.name);
-  }
-  opened.address = write_address(address);
-  if (opened.address.size() > most_text) {
-    rails_.clear();
-    return untested(fmt::format("the address of {} endpoints is longer than 4 KiB", chosen->rails.size()),
-                    "name fewer interfaces");
-  }
-  if (deadline.passed()) {
-    rails_.clear();
-    return untested("the deadline passed while libfabric was opened", "give it more time");
-  }
+  thread.join();
+  auto done = result.get();
+  if (!done) return untested(done.error());
+  rails_ = std::move(done->rails);
+  provider_ = done->provider;
   exchange_.emplace(rails_, heartbeat_);
-  provider_ = chosen->provider;
-  opened.description.engine = "fabric";
-  opened.description.versions = {{"libfabric", library_.version}, {"provider", provider_}};
-  opened.description.device_text = devices_text(*chosen);
-  opened.description.line_rate = chosen->line_rate;
-  opened.description.line_text = chosen->line_text;
-  return opened;
+  return done->opened;
 }
 
 // Only the rails that both sides have are used, in their order: both count the same ones.

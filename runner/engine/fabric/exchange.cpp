@@ -1,30 +1,22 @@
 #include "engine/fabric/exchange.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
-#include <thread>
 
+#include "base/text.hpp"
 #include "engine/fabric/pattern.hpp"
 #include "engine/fabric/sum.hpp"
 
 namespace nccl_check::engine::fabric {
 namespace {
 
-using std::chrono::microseconds;
 using verdict::Class;
 
 constexpr Clock::duration beat_every = Milliseconds(50);
-constexpr Clock::duration longest_block = Milliseconds(50);
-// Providers with manual progress do some of their work only when polled, without a sign on the descriptor.
-constexpr Clock::duration manual_block = Milliseconds(2);
+constexpr Clock::duration longest_wait = Milliseconds(50);
 constexpr Clock::duration soon = Milliseconds(1);  // after -FI_EAGAIN
-constexpr Clock::duration first_nap = microseconds(20);
-constexpr Clock::duration longest_nap = Milliseconds(1);
 
 constexpr int message_bits = 15;  // messages are numbered modulo this in tags, far more than can be under way
 constexpr int kind_bits = 2;
@@ -32,6 +24,10 @@ constexpr int hash_bits = tag_bits - kind_bits - message_bits;
 
 Failure untested(Error error) {
   return Failure{Class::untested, std::move(error)};
+}
+
+Failure hung(std::string what) {
+  return Failure{Class::hung, Error{std::move(what), "", ""}};
 }
 
 constexpr std::uint64_t greeting_seed = 0x6E63636C2D636865;
@@ -88,85 +84,77 @@ void Exchange::beat() {
 
 void Exchange::breathe() {
   beat();
-  // Nothing of this rank's is under way here; an error that shows now shows again in the next wait.
+  // Nothing of this rank's is under way now, so nothing completes; who has gone shows in the next wait.
   for (auto& rail : rails_) (void)rail.poll(completions_);
   completions_.clear();
 }
 
-Measured<Unit> Exchange::tell_both(const Neighbours& neighbours, std::uint64_t seed, std::uint64_t iteration,
-                                   std::size_t rails_each, const std::string& what, Deadline deadline) {
-  neighbours_ = neighbours;
-  what_ = what;
-  struct Note {
-    const Peer* peer;
-    bool receive;
-    Kind kind;
+Measured<Unit> Exchange::tell_both(std::uint64_t seed, std::uint64_t iteration, std::size_t most_rails_each,
+                                   Deadline deadline) {
+  tokens_.clear();
+  const auto add_tokens = [&](const Peer& peer, bool receive, Kind kind) {
+    const std::uint64_t hash = receive ? line_hash(seed, iteration, peer.rank, neighbours_.self)
+                                       : line_hash(seed, iteration, neighbours_.self, peer.rank);
+    for (std::size_t rail = 0; rail < std::min(most_rails_each, peer.rails.size()); ++rail)
+      tokens_.push_back({&peer, receive, rail, make_tag(hash, kind, rail)});
   };
-  const Peer& next = neighbours_.next;
-  const Peer& previous = neighbours_.previous;
-  const std::array<Note, 4> notes{{{&previous, true, Kind::to_next},
-                                   {&next, true, Kind::to_previous},
-                                   {&next, false, Kind::to_next},
-                                   {&previous, false, Kind::to_previous}}};
-  struct Token {
-    Note note;
-    std::size_t rail;
-  };
-  std::vector<Token> to_post;
-  for (const auto& note : notes)
-    for (std::size_t rail = 0; rail < std::min(rails_each, note.peer->rails.size()); ++rail)
-      to_post.push_back({note, rail});
-  tokens_.assign(to_post.size(), Posted{});
-  tokens_left_ = to_post.size();
+  add_tokens(neighbours_.previous, true, Kind::to_next);
+  add_tokens(neighbours_.next, true, Kind::to_previous);
+  add_tokens(neighbours_.next, false, Kind::to_next);
+  add_tokens(neighbours_.previous, false, Kind::to_previous);
+  tokens_posted_ = 0;
+  tokens_left_ = tokens_.size();
 
-  static std::byte nothing{};
-  std::size_t posted = 0;
-  while (tokens_left_ > 0) {
-    try_again_ = false;
-    for (; posted < to_post.size() && !try_again_; ++posted) {
-      const auto& [note, number] = to_post[posted];
-      Posted& post = tokens_[posted];
-      post.token = true;
-      post.receive = note.receive;
-      post.peer = note.peer->rank;
-      const int from = note.receive ? note.peer->rank : neighbours_.self;
-      const int to = note.receive ? neighbours_.self : note.peer->rank;
-      const std::uint64_t tag = make_tag(line_hash(seed, iteration, from, to), note.kind, number);
-      Rail& rail = rails_[number];
-      const long rc = note.receive ? rail.receive(&nothing, 0, tag, post)
-                                   : rail.send(&nothing, 0, note.peer->rails[number], tag, post);
-      if (rc == -FI_EAGAIN) {
-        try_again_ = true;
-        break;
-      }
-      if (rc != 0)
-        return untested(
-            rail.failed((note.receive ? "receiving from " : "sending to ") + note.peer->text(), rc));
-    }
-    auto status = complete();
+  for (;;) {
+    auto status = post_tokens();
+    if (!status) return status;
+    status = complete();
     if (!status) return status;
     beat();
-    if (tokens_left_ == 0) break;
+    if (tokens_left_ == 0) return Unit{};
     if (deadline.passed()) {
-      std::string missing;
-      for (std::size_t i = 0; i < to_post.size(); ++i) {
-        const auto& [note, number] = to_post[i];
-        if (i < posted && !tokens_[i].pending) continue;
-        missing +=
-            fmt::format("{}{} {} on {}", missing.empty() ? "" : ", ",
-                        note.receive ? "a word from" : "a way to", note.peer->text(), rails_[number].name());
+      std::vector<std::string> missing;
+      for (std::size_t i = 0; i < tokens_.size(); ++i) {
+        const Token& token = tokens_[i];
+        if (i >= tokens_posted_ || token.post.pending)
+          missing.push_back(fmt::format("{} {} on {}", token.receive ? "a word from" : "a way to",
+                                        token.peer->text(), rails_[token.rail].name()));
       }
-      return Failure{
-          Class::hung,
-          Error{fmt::format("{}: the deadline passed while waiting for {}", what_, missing), "", ""}};
+      return hung(fmt::format("{}: the deadline passed while waiting for {}", what_, join(missing, ", ")));
     }
-    if (!moved_) wait(deadline);
+    if (moved_) continue;
+    status = wait(deadline);
+    if (!status) return status;
+  }
+}
+
+Measured<Unit> Exchange::post_tokens() {
+  static std::byte nothing{};
+  try_again_ = false;
+  for (; tokens_posted_ < tokens_.size(); ++tokens_posted_) {
+    Token& token = tokens_[tokens_posted_];
+    token.post.token = true;
+    token.post.receive = token.receive;
+    token.post.peer = token.peer->rank;
+    Rail& rail = rails_[token.rail];
+    const long rc = token.receive
+                        ? rail.receive(&nothing, 0, token.tag, token.post)
+                        : rail.send(&nothing, 0, token.peer->rails[token.rail], token.tag, token.post);
+    if (rc == -FI_EAGAIN) {
+      try_again_ = true;
+      break;
+    }
+    if (rc != 0)
+      return untested(
+          rail.failed((token.receive ? "receiving from " : "sending to ") + token.peer->text(), rc));
   }
   return Unit{};
 }
 
 Measured<Unit> Exchange::greet(const Neighbours& neighbours, Deadline deadline) {
-  return tell_both(neighbours, greeting_seed, 0, rails_.size(), "connecting", deadline);
+  neighbours_ = neighbours;
+  what_ = "connecting";
+  return tell_both(greeting_seed, 0, rails_.size(), deadline);
 }
 
 Measured<Unit> Exchange::begin(const Neighbours& neighbours, const Name& name, const Schedule& schedule,
@@ -182,7 +170,7 @@ Measured<Unit> Exchange::begin(const Neighbours& neighbours, const Name& name, c
              line_hash(name.seed, name.iteration, self, neighbours.next.rank));
   auto status = post_receives();
   if (!status) return status;
-  return tell_both(neighbours, name.seed, name.iteration, 1, name.what, deadline);
+  return tell_both(name.seed, name.iteration, 1, deadline);
 }
 
 Measured<Unit> Exchange::finish(Deadline deadline) {
@@ -196,18 +184,14 @@ Measured<Unit> Exchange::finish(Deadline deadline) {
     status = complete();
     if (!status) return status;
     beat();
+    if (deadline.passed())  // who takes nothing and who gives nothing look alike here: both are named, with
+                            // counts
+      return hung(
+          fmt::format("{}: the deadline passed with {} of {} messages received from {} and {} sent to {}",
+                      what_, in_.done, all, neighbours_.previous.text(), out_.done, neighbours_.next.text()));
     if (moved_) continue;
-    if (deadline.passed()) {
-      // A neighbour that takes nothing and one that gives nothing look alike here: both are named with their
-      // counts.
-      return Failure{
-          Class::hung,
-          Error{fmt::format(
-                    "{}: the deadline passed with {} of {} messages received from {} and {} sent to {}",
-                    what_, in_.done, all, neighbours_.previous.text(), out_.done, neighbours_.next.text()),
-                "", ""}};
-    }
-    wait(deadline);
+    status = wait(deadline);
+    if (!status) return status;
   }
   schedule_ = nullptr;
   return Unit{};
@@ -269,6 +253,10 @@ Measured<Unit> Exchange::complete() {
     auto status = rail.poll(completions_);
     if (!status) return untested(status.error());
   }
+  return settle();
+}
+
+Measured<Unit> Exchange::settle() {
   moved_ = !completions_.empty();
   for (const auto& completion : completions_) {
     Posted* const post = completion.post;
@@ -292,10 +280,7 @@ Measured<Unit> Exchange::complete() {
     if (post->token) --tokens_left_;
   }
   if (schedule_ != nullptr) advance();
-  if (moved_) {
-    refused_blocks_ = 0;
-    nap_ = first_nap;
-  }
+  if (moved_) waiter_.moved();
   return Unit{};
 }
 
@@ -318,32 +303,13 @@ void Exchange::process(std::uint64_t message) {
       reinterpret_cast<const float*>(memory_->slot(message % in_.window.size())), span.bytes / sizeof(float));
 }
 
-void Exchange::wait(Deadline deadline) {
-  Clock::duration limit = std::min<Clock::duration>(longest_block, deadline.left());
-  bool can_block = true;
-  for (const auto& rail : rails_) {
-    if (rail.manual_progress()) limit = std::min<Clock::duration>(limit, manual_block);
-    can_block = can_block && rail.wait_fd() >= 0;
-  }
+Measured<Unit> Exchange::wait(Deadline deadline) {
+  Clock::duration limit = std::min<Clock::duration>(longest_wait, deadline.left());
   if (try_again_) limit = std::min<Clock::duration>(limit, soon);
-  if (can_block) {
-    bool now = true;
-    for (auto& rail : rails_) now = rail.may_block() && now;
-    if (now) {
-      refused_blocks_ = 0;
-      std::array<pollfd, most_rails> fds{};
-      for (std::size_t i = 0; i < rails_.size(); ++i) fds[i] = {rails_[i].wait_fd(), POLLIN, 0};
-      const auto ns = std::chrono::duration_cast<Nanoseconds>(limit).count();
-      const timespec timeout{ns / 1'000'000'000, ns % 1'000'000'000};
-      (void)ppoll(fds.data(), rails_.size(), &timeout,
-                  nullptr);  // an interruption only makes the wait shorter
-      return;
-    }
-    if (++refused_blocks_ < 8) return;
-  }
-  // Polled: short naps first, since a fast network needs an answer within microseconds.
-  std::this_thread::sleep_for(std::min<Clock::duration>(nap_, limit));
-  nap_ = std::min<Clock::duration>(nap_ * 2, longest_nap);
+  completions_.clear();
+  auto status = waiter_.wait(rails_, limit, completions_);
+  if (!status) return untested(status.error());
+  return settle();
 }
 
 }  // namespace nccl_check::engine::fabric

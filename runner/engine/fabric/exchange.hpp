@@ -11,6 +11,7 @@
 #include "engine/fabric/memory.hpp"
 #include "engine/fabric/rail.hpp"
 #include "engine/fabric/schedule.hpp"
+#include "engine/fabric/waiter.hpp"
 
 namespace nccl_check::engine::fabric {
 
@@ -73,14 +74,25 @@ class Exchange {
     Posted& at(std::uint64_t message) { return window[message % window.size()]; }
   };
 
-  Measured<Unit> tell_both(const Neighbours& neighbours, std::uint64_t seed, std::uint64_t iteration,
-                           std::size_t rails_each, const std::string& what, Deadline deadline);
+  // An empty message that says "I am as far".
+  struct Token {
+    const Peer* peer;  // one of neighbours_
+    bool receive;
+    std::size_t rail;
+    std::uint64_t tag;
+    Posted post{};
+  };
+
+  Measured<Unit> tell_both(std::uint64_t seed, std::uint64_t iteration, std::size_t most_rails_each,
+                           Deadline deadline);
+  Measured<Unit> post_tokens();
   Measured<Unit> post_receives();
   Measured<Unit> post_sends();
   Measured<Unit> complete();  // whatever has completed; sets moved_
-  void advance();             // counts and processes, in order, what has completed
+  Measured<Unit> wait(Deadline deadline);
+  Measured<Unit> settle();  // what was read into completions_
+  void advance();           // counts and processes, in order, what has completed
   void process(std::uint64_t message);
-  void wait(Deadline deadline);
   void beat();
 
   std::vector<Rail>& rails_;
@@ -95,14 +107,14 @@ class Exchange {
   const Memory* memory_ = nullptr;
   Line in_;
   Line out_;
-  std::vector<Posted> tokens_;
+  std::vector<Token> tokens_;
+  std::size_t tokens_posted_ = 0;
   std::size_t tokens_left_ = 0;
 
   // Of the last round of posting and completing.
   bool moved_ = false;      // something completed
   bool try_again_ = false;  // libfabric could take no more: poll, and try soon
-  int refused_blocks_ = 0;  // in a row: the provider says there is something to do, and nothing moves
-  Clock::duration nap_{};   // where nothing can be blocked on
+  Waiter waiter_;
   std::vector<Completion> completions_;
 };
 

@@ -9,7 +9,6 @@
 
 #include "engine/engine.hpp"
 #include "engine/fabric/exchange.hpp"
-#include "engine/fabric/library.hpp"
 #include "engine/fabric/memory.hpp"
 #include "engine/fabric/pattern.hpp"
 #include "engine/fabric/rail.hpp"
@@ -47,7 +46,6 @@ class FabricEngine final : public Engine {
   Pause pause_;
   Tamper tamper_;
   Settings settings_;
-  Library library_;
   Memory memory_;
   std::optional<Exchange>
       exchange_;  // after rails_ were opened; outlives them, since it owns what they write to

@@ -31,6 +31,13 @@ int usable_tag_bits(std::uint64_t format) {
   return format == 0 ? 64 : static_cast<int>(std::bit_width(format));
 }
 
+// There both directions of a pair share one TCP connection, in which the requests that make a peer send wait
+// behind the data that this side sends: each direction gets half of the line. Sending from an endpoint of its
+// own gives each direction its own connection.
+bool is_layered_over_sockets(std::string_view provider) {
+  return provider == "tcp;ofi_rxm" || provider == "net;ofi_rxm" || provider == "sockets;ofi_rxm";
+}
+
 }  // namespace
 
 Error Rail::failed(std::string_view what, long code) const {
@@ -42,9 +49,9 @@ Error Rail::failed(std::string_view what, long code) const {
                fmt::format("{} on {}", provider_, name_), remedy};
 }
 
-Result<Rail> Rail::open(const Library& library, const fi_info& offered, std::string name) {
+Result<Rail> Rail::open(std::shared_ptr<const Library> library, const fi_info& offered, std::string name) {
   Rail rail;
-  rail.library_ = &library;
+  rail.library_ = std::move(library);
   rail.name_ = std::move(name);
   rail.provider_ = offered.fabric_attr->prov_name;
   rail.mr_mode_ = offered.domain_attr->mr_mode;
@@ -54,13 +61,13 @@ Result<Rail> Rail::open(const Library& library, const fi_info& offered, std::str
                              usable_tag_bits(offered.ep_attr->mem_tag_format), tag_bits),
                  fmt::format("{} on {}", rail.provider_, rail.name_), "name another provider"};
 
-  const Info copy(library.dupinfo(&offered), library.freeinfo);
+  const Info copy(rail.library_->dupinfo(&offered), rail.library_->freeinfo);
   if (!copy) return rail.failed("fi_dupinfo", -FI_ENOMEM);
   fi_info* info = copy.get();
   const std::size_t limit = std::min(info->tx_attr->size, info->rx_attr->size);
   rail.depth_ = limit > tokens ? std::min(wanted_depth, limit - tokens) : 1;
 
-  int rc = library.fabric(info->fabric_attr, &rail.fabric_, nullptr);
+  int rc = rail.library_->fabric(info->fabric_attr, &rail.fabric_, nullptr);
   if (rc != 0) return rail.failed("fi_fabric", rc);
   rc = fi_domain(rail.fabric_, info, &rail.domain_, nullptr);
   if (rc != 0) return rail.failed("fi_domain", rc);
@@ -83,22 +90,28 @@ Result<Rail> Rail::open(const Library& library, const fi_info& offered, std::str
     if (rc != 0) return rail.failed("fi_cq_open", rc);
   }
 
-  rc = fi_endpoint(rail.domain_, info, &rail.ep_, nullptr);
-  if (rc != 0) return rail.failed("fi_endpoint", rc);
-  rc = fi_ep_bind(rail.ep_, &rail.av_->fid, 0);
-  if (rc != 0) return rail.failed("fi_ep_bind", rc);
-  rc = fi_ep_bind(rail.ep_, &rail.cq_->fid, FI_TRANSMIT | FI_RECV);
-  if (rc != 0) return rail.failed("fi_ep_bind", rc);
-  rc = fi_enable(rail.ep_);
-  if (rc != 0) return rail.failed("fi_enable", rc);
+  if (auto status = rail.open_endpoint(*info, rail.receiver_); !status) return status.error();
+  if (is_layered_over_sockets(rail.provider_))
+    if (auto status = rail.open_endpoint(*info, rail.sender_); !status) return status.error();
 
   std::array<char, most_address_bytes> own{};
   std::size_t length = own.size();
-  rc = fi_getname(&rail.ep_->fid, own.data(), &length);
+  rc = fi_getname(&rail.receiver_->fid, own.data(), &length);
   if (rc != 0 || length == 0 || length > own.size())
     return rail.failed("fi_getname", rc == 0 ? -FI_ETOOSMALL : rc);
   rail.address_ = {info->addr_format, std::string(own.data(), length)};
   return rail;
+}
+
+Status Rail::open_endpoint(fi_info& info, fid_ep*& out) {
+  int rc = fi_endpoint(domain_, &info, &out, nullptr);
+  if (rc != 0) return failed("fi_endpoint", rc);
+  rc = fi_ep_bind(out, &av_->fid, 0);
+  if (rc == 0) rc = fi_ep_bind(out, &cq_->fid, FI_TRANSMIT | FI_RECV);
+  if (rc != 0) return failed("fi_ep_bind", rc);
+  rc = fi_enable(out);
+  if (rc != 0) return failed("fi_enable", rc);
+  return success();
 }
 
 Rail& Rail::operator=(Rail&& other) noexcept {
@@ -109,7 +122,8 @@ Rail& Rail::operator=(Rail&& other) noexcept {
   std::swap(domain_, other.domain_);
   std::swap(av_, other.av_);
   std::swap(cq_, other.cq_);
-  std::swap(ep_, other.ep_);
+  std::swap(receiver_, other.receiver_);
+  std::swap(sender_, other.sender_);
   std::swap(mr_, other.mr_);
   std::swap(address_, other.address_);
   std::swap(depth_, other.depth_);
@@ -120,7 +134,8 @@ Rail& Rail::operator=(Rail&& other) noexcept {
 }
 
 Rail::~Rail() {
-  close_one(ep_);
+  close_one(sender_);
+  close_one(receiver_);
   close_one(mr_);
   close_one(cq_);
   close_one(av_);
@@ -156,7 +171,7 @@ Status Rail::register_memory(std::byte* base, std::size_t size) {
   int rc = fi_mr_reg(domain_, base, size, FI_SEND | FI_RECV, 0, 0, 0, &mr_, nullptr);
   if (rc != 0) return failed("fi_mr_reg", rc);
   if ((mr_mode_ & FI_MR_ENDPOINT) != 0) {
-    rc = fi_mr_bind(mr_, &ep_->fid, 0);
+    rc = fi_mr_bind(mr_, &receiver_->fid, 0);
     if (rc == 0) rc = fi_mr_enable(mr_);
     if (rc != 0) return failed("fi_mr_enable", rc);
   }
@@ -169,29 +184,42 @@ void Rail::forget_memory() {
 
 long Rail::send(const std::byte* data, std::size_t size, fi_addr_t to, std::uint64_t tag, Posted& post) {
   void* const desc = mr_ == nullptr ? nullptr : fi_mr_desc(mr_);
-  const long rc = fi_tsend(ep_, data, size, desc, to, tag, &post.context);
+  const long rc =
+      fi_tsend(sender_ != nullptr ? sender_ : receiver_, data, size, desc, to, tag, &post.context);
   post.pending = rc == 0;
   return rc;
 }
 
 long Rail::receive(std::byte* data, std::size_t size, std::uint64_t tag, Posted& post) {
   void* const desc = mr_ == nullptr ? nullptr : fi_mr_desc(mr_);
-  const long rc = fi_trecv(ep_, data, size, desc, FI_ADDR_UNSPEC, tag, 0, &post.context);
+  const long rc = fi_trecv(receiver_, data, size, desc, FI_ADDR_UNSPEC, tag, 0, &post.context);
   post.pending = rc == 0;
   return rc;
 }
 
 Status Rail::poll(std::vector<Completion>& out) {
   std::array<fi_cq_tagged_entry, 16> entries{};
-  const long n = fi_cq_read(cq_, entries.data(), entries.size());
-  if (n == -FI_EAGAIN) return success();
-  if (n > 0) {
-    for (long i = 0; i < n; ++i) {
-      const auto& entry = entries[static_cast<std::size_t>(i)];
-      out.push_back({static_cast<Posted*>(entry.op_context), entry.len, "", ""});
-    }
-    return success();
+  return take(fi_cq_read(cq_, entries.data(), entries.size()), entries.data(), out);
+}
+
+Result<bool> Rail::poll(std::vector<Completion>& out, Milliseconds wait) {
+  if (wait_fd_ < 0) return false;
+  std::array<fi_cq_tagged_entry, 16> entries{};
+  const long n = fi_cq_sread(cq_, entries.data(), entries.size(), nullptr, static_cast<int>(wait.count()));
+  if (n == -FI_EINTR || n == -FI_ECANCELED || n == -FI_ETIMEDOUT) return true;
+  if (n == -FI_ENOSYS || n == -FI_EOPNOTSUPP) {
+    wait_fd_ = -1;  // it can't after all: polled from now on
+    return false;
   }
+  if (auto status = take(n, entries.data(), out); !status) return status.error();
+  return true;
+}
+
+Status Rail::take(long n, const fi_cq_tagged_entry* entries, std::vector<Completion>& out) {
+  if (n == -FI_EAGAIN) return success();
+  for (long i = 0; i < n; ++i)
+    out.push_back({static_cast<Posted*>(entries[i].op_context), entries[i].len, "", ""});
+  if (n >= 0) return success();
   if (n != -FI_EAVAIL) return failed("fi_cq_read", n);
   fi_cq_err_entry entry{};
   const long rc = fi_cq_readerr(cq_, &entry, 0);

@@ -4,14 +4,17 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
 #include <rdma/fi_tagged.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/deadline.hpp"
 #include "base/result.hpp"
 #include "engine/fabric/address.hpp"
 #include "engine/fabric/library.hpp"
@@ -39,7 +42,7 @@ struct Completion {
 class Rail {
  public:
   // `info` is one entry of fi_getinfo()'s list; `name` is for texts.
-  static Result<Rail> open(const Library& library, const fi_info& info, std::string name);
+  static Result<Rail> open(std::shared_ptr<const Library> library, const fi_info& info, std::string name);
   Rail(Rail&& other) noexcept { *this = std::move(other); }
   Rail& operator=(Rail&& other) noexcept;
   ~Rail();
@@ -70,20 +73,25 @@ class Rail {
   long receive(std::byte* data, std::size_t size, std::uint64_t tag, Posted& post);
   // Drives progress and appends what has completed. An error of the queue itself is the result.
   Status poll(std::vector<Completion>& out);
+  // The same, but blocks until something has completed or for `wait`, if the provider can; true: it could.
+  Result<bool> poll(std::vector<Completion>& out, Milliseconds wait);
   // Whether the descriptor may be blocked on now; false: poll() has something to do.
   [[nodiscard]] bool may_block();
 
  private:
   Rail() = default;
+  Status take(long read, const fi_cq_tagged_entry* entries, std::vector<Completion>& out);
+  Status open_endpoint(fi_info& info, fid_ep*& out);
 
-  const Library* library_ = nullptr;
+  std::shared_ptr<const Library> library_;
   std::string name_;
   std::string provider_;
   fid_fabric* fabric_ = nullptr;
   fid_domain* domain_ = nullptr;
   fid_av* av_ = nullptr;
   fid_cq* cq_ = nullptr;
-  fid_ep* ep_ = nullptr;
+  fid_ep* receiver_ = nullptr;  // its address is the rail's
+  fid_ep* sender_ = nullptr;    // null: the same one
   fid_mr* mr_ = nullptr;
   EndpointAddress address_;
   std::size_t depth_ = 0;
