@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/units.hpp"
@@ -19,6 +21,8 @@
 
 namespace nccl_check::spank::step {
 namespace {
+
+constexpr std::chrono::milliseconds head_start{300};
 
 // Between Slurm's calls into this process, and into the tasks forked from it.
 struct State {
@@ -121,18 +125,20 @@ CheckRequest request(spank_t spank, const State& now) {
 Outcome check_now(spank_t spank, State& now) {
   const auto wanted = request(spank, now);
   const auto checked = run_check(wanted);
-  now.own_check->publish(checked.outcome);
-  // Every node has the same verdict: one of them says it.
+  // Every node has the same verdict: the first one says it, before a task ends, since srun may kill all
+  // others then. The other nodes give it the time to.
   if (wanted.node_rank == 0) {
     tell_user(checked.lines);
   } else {
     for (const auto& line : checked.lines) slurm_info("%s", line.c_str());
+    if (checked.outcome.fails) std::this_thread::sleep_for(head_start);
   }
+  now.own_check->publish(checked.outcome);
   return checked.outcome;
 }
 
 Outcome check_of_first_task(State& now) {
-  const auto time = now.asked->spec.time.value_or(longest_check) + 2 * grace;
+  const auto time = now.asked->spec.time.value_or(longest_check) + 3 * grace;
   const auto outcome = now.own_check->wait(time);
   if (!outcome) slurm_error("nccl-check: the node's first task ended without a verdict");
   return outcome.value_or(Outcome{});
