@@ -105,7 +105,7 @@ srun bash -c '$shows'
 srun --export=NONE /bin/bash -c '$shows'
 END
 )
-  cluster_wait_job "$job" COMPLETED 40
+  cluster_wait_job "$job" COMPLETED 60
   output=$(cat "$CLUSTER/home/alice/out")
   [ "$(lines_of 'nccl-check:')" -eq 1 ]
   [ "$(head -n 1 <<<"$output")" = "nccl-check: pass: the job's verdict" ]
@@ -121,7 +121,7 @@ END
 srun /bin/bash -c '$shows'
 END
 )
-  cluster_wait_job "$job" COMPLETED 40
+  cluster_wait_job "$job" COMPLETED 60
   output=$(cat "$CLUSTER/home/alice/out")
   [ "$(lines_of 'nccl-check:')" -eq 1 ]
   [ "$(lines_of "^0 pass 0.117 /run/nccl-check/jobs/$job.json$")" -eq 2 ]
@@ -166,7 +166,7 @@ srun -O -n4 --nccl-check touch ran & sleep 2; scancel "\$SLURM_JOB_ID.0"; wait \
 END
   grep -q '^ended with [1-9]' <<<"$output"
   [ ! -e "$CLUSTER/home/alice/ran" ]
-  cluster_wait_until 5 no_processes
+  cluster_wait_until 20 no_processes
 }
 
 no_processes() {
@@ -181,7 +181,7 @@ END
   [ "$status" -eq 0 ]
   [ "$(lines_of 'nccl-check: untested n1: the check gave no verdict within 3.0 s')" -eq 1 ]
   [ "$(lines_of '^0 untested  $')" -eq 2 ]
-  cluster_wait_until 5 no_processes
+  cluster_wait_until 20 no_processes
 }
 
 @test "nobody answered: that is said" {
@@ -215,10 +215,10 @@ srun bash -c '$shows'
 END
 )
   file=$CLUSTER/host/n1/run/nccl-check/jobs/$job.json
-  cluster_wait_until 20 test -e "$file"
+  cluster_wait_until 60 test -e "$file"
   chown 29901 "$file"
   touch "$CLUSTER/home/alice/go"
-  cluster_wait_job "$job" COMPLETED 20
+  cluster_wait_job "$job" COMPLETED 60
   [ "$(tail -n 1 "$CLUSTER/home/alice/out")" = "0   " ]
 }
 
@@ -226,7 +226,7 @@ END
   cp "$CLUSTER/host/n1/slurm/plugstack.conf" "$BATS_TEST_TMPDIR/plugstack.conf"
   sed -i 's#program=#prgram=#; s#^optional#required#' "$CLUSTER/host/n1/slurm/plugstack.conf"
   cluster_restart n1
-  cluster_wait_node n1 idle 20
+  cluster_wait_node n1 idle 60
   run cluster_as alice srun -w n1 --nccl-check echo ran
   cp "$BATS_TEST_TMPDIR/plugstack.conf" "$CLUSTER/host/n1/slurm/plugstack.conf"
   cluster_restart n1
