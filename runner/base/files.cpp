@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -68,9 +69,15 @@ Result<std::string> read_file(const std::string& path, std::size_t most_bytes, T
   }
   if (static_cast<std::size_t>(info.st_size) > most_bytes)
     return Error{fmt::format("is {} bytes, at most {} are taken", info.st_size, most_bytes), path, ""};
-  std::string text(most_bytes + 1, '\0');
+  // Sized by what is there, not by what is allowed; files of /proc say 0 and are read on.
+  std::string text;
   std::size_t have = 0;
-  while (have < text.size()) {
+  while (have <= most_bytes) {
+    if (have == text.size()) {
+      const std::size_t want =
+          std::max<std::size_t>({4096, static_cast<std::size_t>(info.st_size) + 1, have * 2});
+      text.resize(std::min(want, most_bytes + 1));
+    }
     const ssize_t n = ::read(fd.get(), text.data() + have, text.size() - have);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return system_error("read", path);
