@@ -10,8 +10,9 @@ function(nccl_check_configure target)
     target_compile_options(${target} PRIVATE -fsanitize=${NCCL_CHECK_SANITIZE} -fno-omit-frame-pointer
                                              -fno-sanitize-recover=all)
     target_link_options(${target} PRIVATE -fsanitize=${NCCL_CHECK_SANITIZE})
-    # GCC's instrumentation makes -Wnull-dereference and friends report paths that cannot be taken.
-    target_compile_options(${target} PRIVATE -Wno-null-dereference -Wno-maybe-uninitialized)
+    # GCC's instrumentation makes these report paths that cannot be taken; clang does not know the second.
+    target_compile_options(${target} PRIVATE -Wno-null-dereference
+                                             $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   endif()
 endfunction()
 

@@ -198,11 +198,13 @@ void Gate::remember(const CheckOutcome& outcome) {
 int check_job(Gate& gate, const std::string& config_path) {
   auto& job = gate.job;
   const bool asked = job.option.has_value();
-  // Both ways in are configured: the first one's verdict stands.
-  if (file_exists(policy::job_file(gate.paths.jobs(), job.job))) {
-    const auto record =
-        read_file(policy::job_file(gate.paths.jobs(), job.job), policy::most_record_bytes, Trust::root_only);
+  const std::string file = policy::job_file(gate.paths.jobs(), job.job);
+  if (file_exists(file)) {
+    // Both ways in are configured: the first one's verdict stands. A file of an earlier run of the job is
+    // none, and steps can't tell (Slurm gives them no restart count), so it goes.
+    const auto record = read_file(file, policy::most_record_bytes, Trust::root_only);
     if (record && record->find(fmt::format("\"restart\":{},", job.restart)) != std::string::npos) return 0;
+    gate.note(policy::remove_job_file(gate.paths.jobs(), job.job));
   }
   policy::sweep_job_files(gate.paths.jobs(), leftover_age);
 
