@@ -28,6 +28,8 @@ operation = "all_reduce"
 busbw = 0.08
 note = "1 Gbit/s carries 0.117"
 END
+  # A program built with sanitizers maps terabytes that it never touches.
+  [ -z "${NCCL_CHECK_PROGRAM_BUILD:-}" ] || printf '\n[worker]\nmemory = "0"\n'
 }
 
 # only_out NODE...: these nodes are drained by nccl-check and all others are idle.
