@@ -51,9 +51,8 @@ class Exchange {
   // Moves everything: returns when all has been received and all that was sent may be overwritten.
   Measured<Unit> finish(Deadline deadline);
 
-  [[nodiscard]] std::size_t window() const {
-    return depth_ * rails_.size();
-  }  // messages under way each way, at most
+  // Messages under way each way, at most.
+  [[nodiscard]] std::size_t window() const { return depth_ * rails_.size(); }
 
   // A sign of life, and progress for providers that make none by themselves; for pauses in long work of this
   // rank.

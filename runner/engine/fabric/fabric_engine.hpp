@@ -47,15 +47,14 @@ class FabricEngine final : public Engine {
   Tamper tamper_;
   Settings settings_;
   Memory memory_;
-  std::optional<Exchange>
-      exchange_;  // after rails_ were opened; outlives them, since it owns what they write to
+  std::optional<Exchange> exchange_;  // since open(); outlives the rails, since it owns what they write to
   std::vector<Rail> rails_;
   std::string provider_;
   std::map<std::string, Peer> known_;  // by address
   std::optional<Neighbours> ring_;
   int rank_ = 0;
   int ranks_ = 1;
-  bool failed_ = false;  // messages of a failed task may still be under way: nothing can be measured any more
+  bool failed_ = false;  // messages of a failed task may still be under way: nothing is measured any more
 };
 
 }  // namespace nccl_check::engine::fabric

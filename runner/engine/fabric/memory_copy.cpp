@@ -72,8 +72,8 @@ void bind_to(std::size_t cpu) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(cpu, &set);
-  (void)pthread_setaffinity_np(pthread_self(), sizeof set,
-                               &set);  // unbound it measures too, only less evenly
+  // Unbound it measures too, only less evenly.
+  (void)pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
 class Mapping {

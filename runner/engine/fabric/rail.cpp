@@ -173,7 +173,10 @@ Status Rail::register_memory(std::byte* base, std::size_t size) {
   if ((mr_mode_ & FI_MR_ENDPOINT) != 0) {
     rc = fi_mr_bind(mr_, &receiver_->fid, 0);
     if (rc == 0) rc = fi_mr_enable(mr_);
-    if (rc != 0) return failed("fi_mr_enable", rc);
+    if (rc != 0) {
+      close_one(mr_);
+      return failed("fi_mr_enable", rc);
+    }
   }
   return success();
 }

@@ -49,10 +49,10 @@ class Rail {
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const EndpointAddress& address() const { return address_; }
-  [[nodiscard]] std::size_t depth() const {
-    return depth_;
-  }                                                       // messages each way that may be under way at once
-  [[nodiscard]] int wait_fd() const { return wait_fd_; }  // -1: the provider has nothing to block on
+  // Messages each way that may be under way at once.
+  [[nodiscard]] std::size_t depth() const { return depth_; }
+  // -1: the provider has nothing to block on.
+  [[nodiscard]] int wait_fd() const { return wait_fd_; }
   [[nodiscard]] bool manual_progress() const { return manual_progress_; }
 
   // The peer's address has been checked for form (Rail::fits) before.

@@ -7,7 +7,7 @@
 
 namespace nccl_check::engine::fabric {
 
-// A piece of memory by name; Buffers says where that is.
+// A piece of the task's memory.
 struct Span {
   enum class In { input, output, slot };
   In in = In::output;
@@ -16,9 +16,8 @@ struct Span {
 };
 
 // Sizes in bytes; n ranks in a ring. Messages are numbered step by step, `chunks` to a step.
-//   all_reduce: in step s a rank receives a piece of segment (rank-1-s) mod n. In the first n-1 steps that is
-//   a partial
-//     sum, to which its own input is added; after them the result travels once around.
+//   all_reduce: in step s a rank receives a piece of segment (rank-1-s) mod n. In the first n-1 steps that
+//     is a partial sum, to which its own input is added; after them the result travels once around.
 //   all_gather: the same steps without the first half.
 //   send_recv: one step with the partner.
 // Message k + chunks is what was made of received message k: it can be sent when that one has been processed.
@@ -34,8 +33,7 @@ class Schedule {
   [[nodiscard]] Span receive(std::uint64_t message) const;
   // The piece of input and output that a received partial sum belongs to; bytes is 0 where nothing is added.
   [[nodiscard]] Span adds_to(std::uint64_t message) const;
-  // How many sends must have left this rank before `message` may be received: it will overwrite what they
-  // send from.
+  // How many sends must have left this rank before `message` may be received: it overwrites what they send.
   [[nodiscard]] std::uint64_t sends_before(std::uint64_t message) const;
 
   [[nodiscard]] bool needs_slots() const { return operation_ == verdict::Operation::all_reduce; }

@@ -18,6 +18,9 @@
 extern "C" const char* __lsan_default_suppressions() {
   return "leak:libfabric\nleak:libinfinipath\nleak:libpsm2\n";
 }
+extern "C" const char* __lsan_default_options() {
+  return "print_suppressions=0";
+}
 #endif
 
 namespace nccl_check::engine::fabric {
