@@ -102,7 +102,6 @@ Measured<Unit> Exchange::tell_both(std::uint64_t seed, std::uint64_t iteration, 
   add_tokens(neighbours_.next, true, Kind::to_previous);
   add_tokens(neighbours_.next, false, Kind::to_next);
   add_tokens(neighbours_.previous, false, Kind::to_previous);
-  tokens_posted_ = 0;
   tokens_left_ = tokens_.size();
 
   for (;;) {
@@ -114,12 +113,10 @@ Measured<Unit> Exchange::tell_both(std::uint64_t seed, std::uint64_t iteration, 
     if (tokens_left_ == 0) return Unit{};
     if (deadline.passed()) {
       std::vector<std::string> missing;
-      for (std::size_t i = 0; i < tokens_.size(); ++i) {
-        const Token& token = tokens_[i];
-        if (i >= tokens_posted_ || token.post.pending)
+      for (const Token& token : tokens_)
+        if (!token.posted || token.post.pending)
           missing.push_back(fmt::format("{} {} on {}", token.receive ? "a word from" : "a way to",
                                         token.peer->text(), rails_[token.rail].name()));
-      }
       return hung(fmt::format("{}: the deadline passed while waiting for {}", what_, join(missing, ", ")));
     }
     if (moved_) continue;
@@ -128,11 +125,12 @@ Measured<Unit> Exchange::tell_both(std::uint64_t seed, std::uint64_t iteration, 
   }
 }
 
+// Each by itself: a neighbour that can't be reached must not keep the word from the other one.
 Measured<Unit> Exchange::post_tokens() {
   static std::byte nothing{};
   try_again_ = false;
-  for (; tokens_posted_ < tokens_.size(); ++tokens_posted_) {
-    Token& token = tokens_[tokens_posted_];
+  for (Token& token : tokens_) {
+    if (token.posted) continue;
     token.post.token = true;
     token.post.receive = token.receive;
     token.post.peer = token.peer->rank;
@@ -140,11 +138,9 @@ Measured<Unit> Exchange::post_tokens() {
     const long rc = token.receive
                         ? rail.receive(&nothing, 0, token.tag, token.post)
                         : rail.send(&nothing, 0, token.peer->rails[token.rail], token.tag, token.post);
-    if (rc == -FI_EAGAIN) {
-      try_again_ = true;
-      break;
-    }
-    if (rc != 0)
+    token.posted = rc == 0;
+    if (rc == -FI_EAGAIN) try_again_ = true;
+    if (rc != 0 && rc != -FI_EAGAIN)
       return untested(
           rail.failed((token.receive ? "receiving from " : "sending to ") + token.peer->text(), rc));
   }

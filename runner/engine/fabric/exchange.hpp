@@ -79,6 +79,7 @@ class Exchange {
     bool receive;
     std::size_t rail;
     std::uint64_t tag;
+    bool posted = false;
     Posted post{};
   };
 
@@ -107,7 +108,6 @@ class Exchange {
   Line in_;
   Line out_;
   std::vector<Token> tokens_;
-  std::size_t tokens_posted_ = 0;
   std::size_t tokens_left_ = 0;
 
   // Of the last round of posting and completing.
