@@ -179,6 +179,7 @@ std::string merge_hostlist(const std::string& before, const std::vector<std::str
   }
   for (const auto& name : more)
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  std::sort(names.begin(), names.end());
   return compress_hostlist(names);
 }
 

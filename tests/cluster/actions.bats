@@ -14,7 +14,7 @@ END
   chmod +x "$BATS_FILE_TMPDIR/prolog"
   printf 'SwitchName=leaf1 Nodes=n[1-3]\nSwitchName=leaf2 Nodes=n[4-5]\nSwitchName=spine Switches=leaf[1-2]\n' \
     >"$BATS_FILE_TMPDIR/topology"
-  cluster_up --hosts 5 --prolog "$BATS_FILE_TMPDIR/prolog" --topology "$BATS_FILE_TMPDIR/topology"
+  cluster_up --hosts 5 --gate plugin --prolog "$BATS_FILE_TMPDIR/prolog" --topology "$BATS_FILE_TMPDIR/topology"
   export CLUSTER
 }
 
@@ -154,7 +154,7 @@ in_prolog() {  # in_prolog COUNT: so many jobs' prologs are waiting
   for kind in srun salloc; do
     hold
     cluster_as alice "$kind" -N2 touch "ran-$kind" >"$BATS_TEST_TMPDIR/$kind" 2>&1 3>&- &
-    cluster_wait_until 10 in_prolog 1
+    cluster_wait_until 20 in_prolog 1
     job=$(cluster_exec ctl squeue -h -o %A)
     run -0 fail_job "$job" --avoid n1
     has '"outcome":"cancelled"' '"told":true'
@@ -166,14 +166,14 @@ in_prolog() {  # in_prolog COUNT: so many jobs' prologs are waiting
       { cat "$BATS_TEST_TMPDIR/$kind"; false; }
     [ "$(cluster_admin_comment "$job")" = 'nccl-check: slow n3 | nccl-check: the job is cancelled' ]
     [ ! -e "$CLUSTER/home/alice/ran-$kind" ]
-    cluster_wait_until 10 in_prolog 0
+    cluster_wait_until 20 in_prolog 0
   done
 }
 
 @test "a batch job is requeued, the node to avoid joins those that it excludes, and it runs elsewhere" {
   hold
   job=$(a_job -N2 -x n2)
-  cluster_wait_until 10 in_prolog 1
+  cluster_wait_until 20 in_prolog 1
   run -0 fail_job "$job" --avoid n1
   has '"outcome":"requeued"' '"avoided":true'
   # Once more, as a peer's gate might: it has been done.
@@ -192,7 +192,7 @@ in_prolog() {  # in_prolog COUNT: so many jobs' prologs are waiting
 @test "a run that came after the one that failed is left alone" {
   hold
   job=$(a_job -N1)
-  cluster_wait_until 10 in_prolog 1
+  cluster_wait_until 20 in_prolog 1
   fail_job "$job"
   let_go
   cluster_wait_job "$job" RUNNING 60
@@ -205,7 +205,7 @@ in_prolog() {  # in_prolog COUNT: so many jobs' prologs are waiting
 @test "a job that must not be requeued is cancelled" {
   hold
   job=$(a_job -N2 --no-requeue)
-  cluster_wait_until 10 in_prolog 1
+  cluster_wait_until 20 in_prolog 1
   run -0 fail_job "$job" --avoid n1
   has '"outcome":"cancelled"'
   let_go
@@ -216,14 +216,14 @@ in_prolog() {  # in_prolog COUNT: so many jobs' prologs are waiting
 @test "a job that asks for the very node, or that would fail again, is held" {
   hold
   job=$(a_job -w n1)
-  cluster_wait_until 10 in_prolog 1
+  cluster_wait_until 20 in_prolog 1
   run -0 fail_job "$job" --avoid n1
   has '"outcome":"held"'
   let_go
-  cluster_wait_until 10 in_prolog 0
+  cluster_wait_until 20 in_prolog 0
   hold
   other=$(a_job -N1)
-  cluster_wait_until 10 in_prolog 1
+  cluster_wait_until 20 in_prolog 1
   run -0 fail_job "$other" --hold
   has '"outcome":"held"'
   let_go
@@ -239,7 +239,7 @@ in_prolog() {  # in_prolog COUNT: so many jobs' prologs are waiting
 tasks() {
   hold
   array=$(a_job --array=1-3 -N1 "$@")
-  cluster_wait_until 10 in_prolog 3
+  cluster_wait_until 20 in_prolog 3
   mapfile -t tasks < <(cluster_exec ctl squeue -h -t R -o '%K %A' | sort | cut -d' ' -f2)
 }
 
@@ -279,7 +279,7 @@ tasks() {
 @test "tasks of an array that wait their turn are not touched" {
   hold
   array=$(a_job --array=1-2%1 -N1 --no-requeue)
-  cluster_wait_until 10 in_prolog 1
+  cluster_wait_until 20 in_prolog 1
   first=$(cluster_exec ctl squeue -h -t R -o %A)
   run -0 fail_job "$first"
   has '"outcome":"cancelled"'
@@ -294,7 +294,7 @@ tasks() {
     for requeue in --requeue --no-requeue; do
       hold
       leader=$(a_job $requeue -N1 : $requeue -N2)
-      cluster_wait_until 10 in_prolog 2
+      cluster_wait_until 20 in_prolog 2
       job=$((leader + which))
       run -0 fail_job "$job" --avoid n5
       let_go
@@ -318,7 +318,7 @@ tasks() {
 @test "an srun of a het job is told once and ends as a whole" {
   hold
   cluster_as alice srun -N1 touch ran-a : -N1 touch ran-b >"$BATS_TEST_TMPDIR/said" 2>&1 3>&- &
-  cluster_wait_until 10 in_prolog 2
+  cluster_wait_until 20 in_prolog 2
   second=$(cluster_exec ctl squeue -h -o %A | sort -n | tail -n 1)
   run -0 fail_job "$second"
   has '"outcome":"cancelled"'

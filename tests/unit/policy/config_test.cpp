@@ -269,6 +269,7 @@ from_size = "1G"
 [[limit]]
 operation = "all_reduce"
 busbw = 3.0
+from_size = "64M"
 [[limit]]
 operation = "memory_copy"
 busbw = 4.0

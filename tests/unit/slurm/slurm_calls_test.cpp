@@ -72,6 +72,7 @@ TEST(Excluded, IsMergedWithWhatIsThere) {
   EXPECT_EQ(merge_hostlist("n[1-2]", {"n3"}), "n[1-3]");
   EXPECT_EQ(merge_hostlist("n3", {"n3"}), "n3");
   EXPECT_EQ(merge_hostlist("m1", {"n3", "n4"}), "m1,n[3-4]");
+  EXPECT_EQ(merge_hostlist("n2", {"n1"}), "n[1-2]");
 }
 
 }  // namespace
