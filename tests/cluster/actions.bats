@@ -78,7 +78,7 @@ in_prolog() {  # in_prolog COUNT: so many jobs' prologs are waiting
   cluster_pause ctl
   run -0 slurm address 'n[1-2]' n3 nowhere
   cluster_resume ctl
-  [ "$output" = '{"addresses":{"n1":"10.77.0.2","n2":"10.77.0.3","n3":"10.77.0.4"},"unknown":["nowhere"]}' ] ||
+  [ "$output" = '{"addresses":{"n1":"10.77.1.1","n2":"10.77.1.2","n3":"10.77.1.3"},"unknown":["nowhere"]}' ] ||
     { echo "$output"; false; }
 }
 
