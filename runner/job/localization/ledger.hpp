@@ -56,32 +56,31 @@ class Ledger {
   [[nodiscard]] std::size_t place_of(std::size_t node) const { return states_[node].place; }  // in its group
   [[nodiscard]] const std::vector<Entry>& entries(std::size_t node) const { return states_[node].entries; }
 
-  // Missing or crashed: not measured any more, never accused, and what it was slow with counts against
-  // nobody.
+  // Missing or crashed: not measured any more, never accused, and who was slow with it is not blamed for
+  // that.
   [[nodiscard]] bool lost(std::size_t node) const { return states_[node].lost; }
   // Fast with anybody, once: a fast pair proves both its nodes.
   [[nodiscard]] bool cleared(std::size_t node) const { return states_[node].fast; }
-  // Fast with a node of its own group: what is slow with it there is not slow because of it, nor of the leaf
-  // switch.
+  // Fast with a node of its own group: who is slow with it there is not so because of it or the leaf switch.
   [[nodiscard]] bool witness(std::size_t node) const { return states_[node].fast_own && !states_[node].lost; }
   // Has been paired with it, whatever came of it.
   [[nodiscard]] bool tried(std::size_t node, std::size_t partner) const;
   [[nodiscard]] bool tried_group(std::size_t node, std::size_t group) const;
   // Bad with somebody of its own group, and not cleared.
   [[nodiscard]] bool suspect(std::size_t node) const;
-  // The rule: never fast; bad with two partners of its own group, one of them a witness.
+  // Never fast; bad with two partners of its own group, one of them a witness.
   [[nodiscard]] bool accused(std::size_t node) const;
-  // Accused; bad with two witnesses, and, where it was slow and not hung or corrupt, in three measurements
-  // with them (dips last for several iterations); the last of these with workers started for it.
+  // Accused; bad with two witnesses; slow in three measurements with them (a dip outlasts one), hung or
+  // corrupt in two; the last of these with workers started for it.
   [[nodiscard]] bool confirmed(std::size_t node) const;
-  // More than half of a group's measured nodes are accused: then it is not the nodes, and no more is to be
-  // found out.
+  // More than half of a group's measured nodes are accused: it is not the nodes, and no more is to be found
+  // out.
   [[nodiscard]] bool most_accused(const Group& group) const;
-  // Nobody of the group is to blame: most of its measured nodes are not cleared. Where leaves are unknown:
-  // more than a quarter (and than two); or slow pairs of cleared nodes outnumber the accused: then pairs got
-  // into each other's way.
+  // Nobody of the group is to blame: most of its measured nodes are suspects. Where leaves are unknown: more
+  // than a quarter (and than four); or so many pairs of good nodes were slow (an eighth of the fast ones, and
+  // more than are accused) that pairs must have met on shared uplinks: the list is in no order of leaves.
   [[nodiscard]] bool too_many(const Group& group) const;
-  [[nodiscard]] bool most_suspect() const;  // of the whole job
+  [[nodiscard]] bool most_suspect() const;  // most measured nodes of the whole job
 
  private:
   struct State {

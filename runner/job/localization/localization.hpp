@@ -3,14 +3,16 @@
 //
 //   Localization search(nodes, Settings{.all_nodes = verdict::Class::slow});
 //   while (auto round = search.next_round()) {
-//     // measure round->pairs at the same time, by send/recv both ways; workers started anew where
-//     round->fresh for each pair: search.record({pair, finding, busbw, samples});
+//     // Measure round->pairs at the same time, by send/recv both ways; if round->fresh, with workers started
+//     // anew. Then, of each pair:
+//     search.record({pair, finding, busbw, samples});
 //   }
 //   Outcome outcome = search.outcome();
 //
 // The caller may stop at any point, also in the middle of a round: outcome() then says what is known, and
-// accuses nobody on less than the rule: bad with two witnesses of its own leaf (nodes that were fast there),
-// at least 5 samples each, once more in fresh workers after it had been found, and never fast with anybody.
+// accuses nobody on less than the rule: never fast with anybody; bad with two witnesses of its own leaf
+// (nodes that were fast there), at least 5 samples each; slow in three measurements with them, or hung or
+// corrupt in two; the last of these in fresh workers.
 #include <optional>
 #include <vector>
 
@@ -21,16 +23,14 @@
 namespace nccl_check::localization {
 
 struct Settings {
-  // Of the round with all nodes: slow, or hung or corrupt. Hung: all workers hang, so every round has fresh
-  // ones.
+  // Of the round with all nodes. After hung all workers hang, so every round has fresh ones.
   verdict::Class all_nodes = verdict::Class::slow;
-  // How many pairs may cross one leaf's uplinks at once. More test more uplinks in one round, and where
-  // routes are static two that meet on one uplink look like a slow path.
+  // How many pairs may cross one leaf's uplinks at once. More of them test more uplinks in one round; but
+  // where routes are static, two that meet on one uplink look like a slow path.
   std::size_t across_at_once = 1;
   // Rounds of each stage; none grows with the number of nodes.
-  int inside_rounds =
-      6;  // 2 suffice where most nodes are good, a third for a node left over from an odd number
-  int fruitless_rounds = 3;  // a group without a fast pair after so many rounds is given up
+  int inside_rounds = 6;  // 2 suffice where most nodes are good, 3 with a node left over from an odd number
+  int fruitless_rounds = 3;  // a group without a fast pair after so many is given up
   int across_rounds = 3;
   int confirm_rounds = 6;  // 1 suffices where most nodes are good
 };

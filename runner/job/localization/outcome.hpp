@@ -28,12 +28,12 @@ struct Partner {
 struct Suspect {
   std::size_t index = 0;
   std::string node;
-  verdict::Class cls = verdict::Class::slow;  // seen with two partners: the milder one where they differ;
-                                              // untested: never measured
-  std::vector<Partner> partners;              // that it was bad with; of a culprit the witnesses alone
-  double busbw = 0;  // GB/s, the best it reached with any of these; 0: nothing was measured
-  std::string
-      measured;     // "send/recv 11.2 GB/s with n1 and n4", "send/recv hung with n1 and n4"; may be empty
+  // The milder one where its partners saw different ones; untested: bad with nobody.
+  verdict::Class cls = verdict::Class::slow;
+  std::vector<Partner> partners;  // that it was bad with; of a culprit the witnesses alone
+  double busbw = 0;               // GB/s, the best with any of these; 0: nothing was measured
+  // "send/recv 11.2 GB/s with n1 and n4", "send/recv hung with n1 and n4"; empty without partners.
+  std::string measured;
   std::string why;  // unresolved only: "no two good partners on its leaf switch s3"
 };
 

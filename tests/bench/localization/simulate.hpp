@@ -12,10 +12,9 @@ struct Tally {
   std::size_t missed = 0;      // the others that were not accused
   std::size_t innocents = 0;   // accused though good
   std::size_t unresolved = 0;  // good, and neither cleared nor accused
-  bool triggered =
-      false;        // by the ring over all nodes; the search is made either way, but nothing counts as found
-  int pairing = 0;  // rounds inside and across leaves
-  int confirming = 0;  // rounds for the accused
+  bool triggered = false;      // by the ring over all nodes; else nothing that the search finds counts
+  int pairing = 0;             // rounds inside and across leaves
+  int confirming = 0;          // rounds for the accused
 };
 
 Tally simulate(const Scenario& scenario, Random& random);

@@ -88,7 +88,7 @@ TEST(Exhaustive, EverySlowPath) {
         EXPECT_THAT(s.outcome.culprits, IsEmpty());
         EXPECT_EQ(s.outcome.cleared.size(), n);
         bool met = false;
-        for (const auto& [m, round] : s.log)
+        for (const auto& [m, anew] : s.log)
           met = met || (m.pair.a == a && m.pair.b == b) || (m.pair.a == b && m.pair.b == a);
         EXPECT_EQ(paths(s.outcome).size(), met ? 1U : 0U);
         EXPECT_EQ(s.outcome.kind, met ? Kind::path : Kind::path_or_site);

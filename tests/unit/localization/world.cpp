@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 namespace nccl_check::localization {
@@ -29,12 +30,9 @@ void check_round(const World& world, const Round& round, const Search& so_far) {
       EXPECT_LE(++crossing[world.nodes[p.a].leaf], world.settings.across_at_once);
       EXPECT_LE(++crossing[world.nodes[p.b].leaf], world.settings.across_at_once);
     }
-    for (const auto& [m, before] : so_far.log) {
-      EXPECT_TRUE(m.lost.empty() || (m.lost[0] != p.a && m.lost[0] != p.b)) << "a lost node is paired again";
-      if (round.stage == Stage::confirm) continue;
-      EXPECT_FALSE((m.pair.a == p.a && m.pair.b == p.b) || (m.pair.a == p.b && m.pair.b == p.a))
-          << "paired twice";
-    }
+    EXPECT_EQ(so_far.lost.count(p.a) + so_far.lost.count(p.b), 0U) << "a lost node is paired again";
+    EXPECT_TRUE(round.stage == Stage::confirm || so_far.met.count(std::minmax(p.a, p.b)) == 0)
+        << "paired twice";
   }
   const bool anew = round.stage == Stage::confirm;
   EXPECT_EQ(round.fresh, anew || world.settings.all_nodes == verdict::Class::hung);
@@ -46,7 +44,7 @@ void check_round(const World& world, const Round& round, const Search& so_far) {
 void check_culprit(const World& world, const Suspect& culprit, const Search& done) {
   SCOPED_TRACE(culprit.node);
   const auto has_fast_partner = [&](std::size_t node) {
-    for (const auto& [m, round] : done.log) {
+    for (const auto& [m, anew] : done.log) {
       const bool in_it = m.pair.a == node || m.pair.b == node;
       if (in_it && m.finding == Finding::fast && world.nodes[m.pair.a].leaf == world.nodes[m.pair.b].leaf)
         return true;
@@ -56,7 +54,7 @@ void check_culprit(const World& world, const Suspect& culprit, const Search& don
   std::set<std::string> good;
   std::size_t times = 0;
   bool fresh = false;
-  for (const auto& [m, round] : done.log) {
+  for (const auto& [m, anew] : done.log) {
     if (m.pair.a != culprit.index && m.pair.b != culprit.index) continue;
     EXPECT_NE(m.finding, Finding::fast);
     const std::size_t partner = m.pair.a == culprit.index ? m.pair.b : m.pair.a;
@@ -64,7 +62,7 @@ void check_culprit(const World& world, const Suspect& culprit, const Search& don
     EXPECT_GE(m.finding == Finding::slow ? m.samples : 5U, 5U);
     if (!has_fast_partner(partner)) continue;
     good.insert(world.nodes[partner].name);
-    fresh = round.fresh;
+    fresh = anew;
     ++times;
   }
   EXPECT_TRUE(fresh);
@@ -117,8 +115,10 @@ Search search(const World& world, std::size_t stop_after) {
     EXPECT_LE(out.rounds.size(), 19U);
     for (const Pair& pair : round->pairs) {
       if (out.log.size() == stop_after) break;
-      out.log.emplace_back(world.measure(pair), *round);
-      const Status status = localization.record(out.log.back().first);
+      const Measurement& m = out.log.emplace_back(world.measure(pair), round->fresh).first;
+      out.met.insert(std::minmax(pair.a, pair.b));
+      out.lost.insert(m.lost.begin(), m.lost.end());
+      const Status status = localization.record(m);
       EXPECT_TRUE(status) << status.error().text();
     }
   }

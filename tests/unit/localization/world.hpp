@@ -27,7 +27,9 @@ struct World {
 
 struct Search {
   std::vector<Round> rounds;
-  std::vector<std::pair<Measurement, Round>> log;
+  std::vector<std::pair<Measurement, bool>> log;  // and whether by fresh workers
+  std::set<std::pair<std::size_t, std::size_t>> met;
+  std::set<std::size_t> lost;
   Outcome outcome;
 
   [[nodiscard]] int count(Stage stage) const;
