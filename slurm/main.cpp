@@ -14,6 +14,16 @@
 #include "slurm/jobs.hpp"
 #include "slurm/nodes.hpp"
 
+#ifdef __SANITIZE_ADDRESS__
+// libslurm loses some of what it reads from slurm.conf.
+extern "C" const char* __lsan_default_suppressions() {
+  return "leak:libslurm";
+}
+extern "C" const char* __lsan_default_options() {
+  return "print_suppressions=0";
+}
+#endif
+
 namespace {
 
 using nccl_check::expand_hostlist;
