@@ -84,6 +84,34 @@ TEST(Schedule, TheAccusedAreMeasuredAgainWithAWitnessTheyHaveNotMet) {
   EXPECT_THAT(plan_confirm(ledger), IsEmpty());
 }
 
+TEST(Schedule, WhereLeavesAreUnknownTheWitnessComesFromFarDownTheList) {
+  Ledger ledger(nodes(std::vector<std::string>(20, "")));
+  for (std::size_t i = 0; i < 20; i += 2)
+    ledger.add({i, i + 1}, i == 4 ? Finding::slow : Finding::fast, 46, false);
+  ledger.add({4, 3}, Finding::slow, 11, false);
+  ledger.add({5, 6}, Finding::fast, 46, false);
+  EXPECT_THAT(plan_confirm(ledger), ElementsAre(Pair{4, 14}));
+}
+
+TEST(Schedule, WhereMostOfALeafAreAccusedNothingIsConfirmed) {
+  Ledger ledger(nodes({"a", "a", "a", "a", "a"}));
+  ledger.add({0, 1}, Finding::fast, 46, false);
+  for (const std::size_t accused : {2, 3, 4}) {
+    ledger.add({accused, 0}, Finding::slow, 11, false);
+    ledger.add({accused, 1}, Finding::slow, 11, false);
+  }
+  EXPECT_TRUE(ledger.most_accused(ledger.groups()[0]));
+  EXPECT_THAT(plan_confirm(ledger), IsEmpty());
+  EXPECT_THAT(plan_inside(ledger, 2, 3), IsEmpty());
+}
+
+TEST(Schedule, ALeafHelpsAcrossNoMoreThanAllowed) {
+  Ledger ledger(nodes({"a", "b", "b", "c"}));
+  ledger.add({1, 2}, Finding::fast, 46, false);
+  EXPECT_THAT(plan_across(ledger, 1), ElementsAre(Pair{0, 1}));
+  EXPECT_THAT(plan_across(ledger, 2), ElementsAre(Pair{0, 1}, Pair{3, 2}));
+}
+
 TEST(Schedule, WhereThereIsNoOtherWitnessTheSameOneServesAgain) {
   Ledger ledger(nodes({"a", "a", "a"}));
   ledger.add({0, 1}, Finding::slow, 11, false);

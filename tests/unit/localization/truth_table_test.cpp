@@ -164,6 +164,35 @@ TEST(TruthTable, MostNodesOfALeafSlowIsTheLeaf) {
   EXPECT_THAT(s.outcome.culprits, IsEmpty());
 }
 
+TEST(TruthTable, MostNodesOfTheJobSlowAccusesNobodyOnAGoodLeafEither) {
+  World world = World::of(16, leaves({{"s1", 12}, {"s2", 4}}));
+  world.slow = {0, 1, 2, 3, 4, 5, 6, 7, 8, 15};
+  const Search s = search(world);
+  EXPECT_EQ(s.outcome.kind, Kind::site);
+  ASSERT_FALSE(s.outcome.unresolved.empty());
+  EXPECT_EQ(s.outcome.unresolved.back().node, "n16");
+  EXPECT_EQ(s.outcome.unresolved.back().why, "as most nodes of the job");
+}
+
+TEST(TruthTable, WhereLeavesAreUnknownNobodyIsAccusedBeforeItHasMetThoseBesideIt) {
+  const World world = World::of(8);
+  Ledger ledger(world.nodes);
+  for (const std::size_t i : {0, 4, 6}) ledger.add({i, i + 1}, Finding::fast, 46, false);
+  const auto slow = [&](std::size_t node, std::vector<std::size_t> partners) {
+    for (const std::size_t partner : partners) ledger.add({node, partner}, Finding::slow, 11, true);
+  };
+  slow(2, {1, 6, 7});
+  slow(3, {4, 5, 7});
+  const auto said = [&] { return conclude(world.nodes, ledger, verdict::Class::slow, true); };
+  ASSERT_THAT(unresolved(said()), ElementsAre("n3", "n4"));
+  EXPECT_EQ(said().unresolved[0].why, "not measured with n4 beside it");
+  slow(2, {3});
+  EXPECT_EQ(said().unresolved[0].why, "not measured with n5 beside it");
+  slow(2, {4});
+  slow(3, {1});
+  EXPECT_THAT(culprits(said()), ElementsAre("n3", "n4"));
+}
+
 TEST(TruthTable, HalfOfTheNodesAreStillNodes) {
   World world = World::of(16, leaves({{"s1", 16}}));
   for (std::size_t i = 0; i < 8; ++i) world.slow.insert(i);
@@ -212,15 +241,16 @@ TEST(TruthTable, WhatAPartnerThatCrashedLaterWasSlowWithCountsAgainstNobody) {
   ASSERT_TRUE(localization.record({{0, 1}, Finding::slow, 11, 6, {}}));
   ASSERT_TRUE(localization.record({{2, 3}, Finding::fast, 46, 3, {}}));
   localization.lose(1);
-  int rounds = 0;
+  std::vector<Stage> rounds;
   while (auto round = localization.next_round()) {
-    ++rounds;
+    rounds.push_back(round->stage);
     for (const Pair& pair : round->pairs) {
       EXPECT_NE(pair.b, 1U);
       ASSERT_TRUE(localization.record({pair, Finding::slow, 11, 6, {}}));
     }
   }
-  EXPECT_EQ(rounds, 3);  // with n3, with n4, confirmed
+  EXPECT_THAT(rounds,
+              ElementsAre(Stage::inside, Stage::inside, Stage::confirm));  // with n3, n4, and one again
   ASSERT_THAT(culprits(localization.outcome()), ElementsAre("n1"));
   EXPECT_EQ(localization.outcome().culprits[0].measured, "send/recv 11.0 GB/s with n3 and n4");
 }
