@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <munge.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -305,7 +306,7 @@ struct Run {
   double cpu;  // of all processes together
 };
 
-Run run_once(const Options& options, int count, const test::Munged& munged, bool made_before) {
+std::optional<Run> run_once(const Options& options, int count, const test::Munged& munged, bool made_before) {
   const std::string socket = munged.socket();
   const double before = cpu_seconds(RUSAGE_CHILDREN) + cpu_of(munged.pid());
   const auto ports = test::free_ports();
@@ -314,13 +315,18 @@ Run run_once(const Options& options, int count, const test::Munged& munged, bool
   auto root = fork_off<RootFigures>([&] { return coordinate(options, count, socket, ports, ready[1]); });
   ::close(ready[1]);
   char byte = 0;
-  if (::read(ready[0], &byte, 1) != 1) die("the coordinator did not start");
+  const bool listening = ::read(ready[0], &byte, 1) == 1;
   ::close(ready[0]);
+  if (!listening) {
+    collect<RootFigures>(root);
+    return std::nullopt;
+  }
   auto nodes = fork_off<NodesFigures>([&] { return take_part(options, count, socket, ports, made_before); });
   auto of_nodes = collect<NodesFigures>(nodes);
+  if (!of_nodes) ::kill(root.first, SIGKILL);  // it would wait for them
   auto of_root = collect<RootFigures>(root);
-  if (!of_nodes || !of_root) die("a run failed");
-  return {*of_root, *of_nodes, cpu_seconds(RUSAGE_CHILDREN) + cpu_of(munged.pid()) - before};
+  if (!of_nodes || !of_root) return std::nullopt;
+  return Run{*of_root, *of_nodes, cpu_seconds(RUSAGE_CHILDREN) + cpu_of(munged.pid()) - before};
 }
 
 int main_of(const Options& options) {
@@ -335,7 +341,9 @@ int main_of(const Options& options) {
       std::vector<double> all_cpu;
       Run last{};
       for (int i = 0; i < options.repeats; ++i) {
-        last = run_once(options, count, munged, made_before);
+        const auto run = run_once(options, count, munged, made_before);
+        if (!run) return 1;  // it has said why; munged's folder goes with its object
+        last = *run;
         seconds.push_back(last.nodes.seconds);
         memory.push_back(static_cast<double>(last.root.grown_kb) / 1024);
         cpu.push_back(last.root.cpu);
