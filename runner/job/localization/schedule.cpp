@@ -256,7 +256,6 @@ std::vector<Pair> plan_confirm(const Ledger& ledger) {
   for (const Group& group : ledger.groups()) {
     const bool unknown = group.leaf.empty();
     const bool most = ledger.most_accused(group);
-    if (most && !unknown) continue;
     std::vector<bool> busy(group.members.size());
     for (const std::size_t node : group.members) {
       if (!unknown || busy[ledger.place_of(node)] || !ledger.accused(node)) continue;
