@@ -117,7 +117,8 @@ class NetworkLink : public Link {
       auto flushed = client_->flush(Deadline::in(Milliseconds(200)));
       if (!flushed) log(Level::warning, flushed.error().text());
     }
-    // The coordinator ends by itself when all its peers have the last word and are gone, this node's own end too.
+    // The coordinator ends by itself when all its peers have the last word and are gone, this node's own end
+    // too.
     client_.reset();
     coordinator_.wait(Deadline::in(Milliseconds(600)));
   }

@@ -146,7 +146,7 @@ std::string Gate::fail_job(const job::FailJob& order) {
   const auto failed = slurm->fail_job(failure, Deadline(setup.verdict_by.at() + fail_job_by));
   for (const auto& remark : failed.value.notes)
     log(Level::warning, fmt::format("job {}: {}", job.job, remark));
-  if (failed.ok()) return std::string(policy::name(failed.value.fate));
+  if (failed.ok()) return std::string(verdict::name(failed.value.fate));
   log(Level::error, fmt::format("job {} could not be failed: {}", job.job, failed.why));
   fail_prolog = fail_prolog || (!order.out.empty() && config.no_answer == policy::NoAnswer::fail_prolog);
   return "";
@@ -214,8 +214,7 @@ int check_job(Gate& gate, const std::string& config_path) {
     gate.config = *loaded.config;
   } else {
     for (const auto& error : loaded.errors) log(Level::error, error.text());
-    why = fmt::format("the site's configuration can't be used: {}{}", loaded.errors.front().text(),
-                      loaded.errors.size() > 1 ? fmt::format(", and {} more", loaded.errors.size() - 1) : "");
+    why = config_problem(loaded.errors);
     if (!asked) return 0;
   }
   if (asked) {
@@ -257,10 +256,7 @@ int check_job(Gate& gate, const std::string& config_path) {
   const std::string slurm_program = policy::find_slurm_program();
   gate.slurm = policy::make_slurm(slurm_program, policy::slurm_environment(environ));
   gate.setup.identity = {job.cluster, job.job, rendezvous::no_step, job.restart};
-  gate.setup.accepted_uid = ::geteuid();
-  if (!slurm_program.empty())
-    gate.setup.topology_command = {slurm_program, "topology", compress_hostlist(job.nodes)};
-  find_root(gate.setup, slurm_program, gate.setup.verdict_by.earlier(Deadline::in(address_limit)));
+  meet(gate.setup, slurm_program, gate.setup.verdict_by.earlier(Deadline::in(address_limit)));
 
   if (join.participation == Participation::measure || join.participation == Participation::reuse) {
     worker::Options options;

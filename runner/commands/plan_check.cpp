@@ -84,7 +84,15 @@ CheckSetup plan_check(const policy::Config& config, const policy::Plan& plan, co
   return setup;
 }
 
-void find_root(CheckSetup& setup, const std::string& slurm_program, Deadline deadline) {
+std::string config_problem(const std::vector<Error>& errors) {
+  return fmt::format("the site's configuration can't be used: {}{}", errors.front().text(),
+                     errors.size() > 1 ? fmt::format(", and {} more", errors.size() - 1) : "");
+}
+
+void meet(CheckSetup& setup, const std::string& slurm_program, Deadline deadline) {
+  setup.accepted_uid = ::geteuid();
+  if (!slurm_program.empty())
+    setup.topology_command = {slurm_program, "topology", compress_hostlist(setup.coordinator.nodes)};
   if (setup.coordinator.nodes.size() < 2) return;
   const auto environment = policy::slurm_environment(environ);
   std::vector<rendezvous::AddressSource> sources;

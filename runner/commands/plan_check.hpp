@@ -22,8 +22,12 @@ struct Parties {
 CheckSetup plan_check(const policy::Config& config, const policy::Plan& plan, const option::Spec& spec,
                       const Parties& parties);
 
-// Fills in how the first node is reached, and by which device peers are looked for where nothing is named.
-void find_root(CheckSetup& setup, const std::string& slurm_program, Deadline deadline);
+// Why a check is untested where load_config() has errors.
+std::string config_problem(const std::vector<Error>& errors);
+
+// Fills in how the nodes meet: whose credentials count (our own user's), how the first node is reached, by
+// which device peers are looked for where nothing is named, and who knows the leaf switches.
+void meet(CheckSetup& setup, const std::string& slurm_program, Deadline deadline);
 
 // This program's own path, for its children.
 std::string own_program();

@@ -43,7 +43,7 @@ int step(const StepArguments& arguments) {
   if (loaded.config) {
     config = *loaded.config;
   } else {
-    why = "the site's configuration can't be used: " + loaded.errors.front().text();
+    why = config_problem(loaded.errors);
   }
   option::Spec spec;
   auto parsed = option::parse(arguments.spec);
@@ -80,10 +80,7 @@ int step(const StepArguments& arguments) {
   if (!plan.check) setup.verdict_by = setup.return_by = Deadline::in(config.join);
   setup.identity = {cluster == nullptr ? "" : cluster, arguments.job, arguments.step,
                     restart == nullptr ? 0 : static_cast<std::uint32_t>(std::strtoul(restart, nullptr, 10))};
-  setup.accepted_uid = ::geteuid();
-  const std::string slurm_program = policy::find_slurm_program();
-  if (!slurm_program.empty()) setup.topology_command = {slurm_program, "topology", compress_hostlist(*nodes)};
-  find_root(setup, slurm_program, setup.verdict_by);
+  meet(setup, policy::find_slurm_program(), setup.verdict_by);
   if (join.participation == Participation::measure) {
     worker::Options options;
     options.program = setup.program;

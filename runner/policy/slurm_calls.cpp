@@ -17,7 +17,6 @@ constexpr std::size_t most_answer = 16U << 20U;  // the names of 65,536 nodes fi
 constexpr std::size_t most_names = 65'536;
 constexpr std::size_t longest_name = 256;
 constexpr std::size_t longest_text = 4096;
-constexpr std::array<std::string_view, 5> fate_names{"runs", "requeued", "held", "cancelled", "gone"};
 
 template <class T>
 Answer<T> no_answer(std::string why) {
@@ -139,10 +138,6 @@ class Children : public Slurm {
 
 }  // namespace
 
-std::string_view name(Fate f) {
-  return fate_names[static_cast<std::size_t>(f)];
-}
-
 bool NodeState::is(const std::string& word) const {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
@@ -207,12 +202,7 @@ Answer<JobFailed> fail_job(const std::string& json) {
     if (!take(object, "outcome", 32, outcome) || !flag(object, "told", out.told) ||
         !flag(object, "avoided", out.avoided) || !take(object, "notes", 64, longest_text, out.notes))
       return false;
-    for (std::size_t i = 1; i < fate_names.size(); ++i) {  // "runs" is no outcome of failing it
-      if (fate_names[i] != outcome) continue;
-      out.fate = static_cast<Fate>(i);
-      return true;
-    }
-    return false;
+    return verdict::parse(outcome, out.fate) && out.fate != Fate::runs;  // that is no outcome of failing it
   });
 }
 

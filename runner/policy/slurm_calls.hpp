@@ -10,6 +10,7 @@
 #include "base/deadline.hpp"
 #include "base/result.hpp"
 #include "policy/breaker.hpp"
+#include "verdict/verdict.hpp"
 
 namespace nccl_check::policy {
 
@@ -50,9 +51,7 @@ struct JobFailure {
   bool hold = false;
 };
 
-// `gone`: it had ended or been requeued before, so this call did nothing.
-enum class Fate { runs, requeued, held, cancelled, gone };
-std::string_view name(Fate f);
+using verdict::Fate;
 
 struct JobFailed {
   Fate fate = Fate::gone;

@@ -9,8 +9,7 @@
 
 namespace nccl_check::report {
 
-// What becomes of the job itself.
-enum class Fate { runs, requeued, held, cancelled, gone };
+using verdict::Fate;
 
 // One line for each node that is not a pass, with what was done about it (by node name: "drained", "strike 1
 // of 2 in 24 h"), then one for the job. `out`: the nodes that the job will not meet again.

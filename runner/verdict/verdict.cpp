@@ -20,21 +20,42 @@ constexpr std::array<std::string_view, 7> class_names{"pass",   "slow",       "h
 constexpr std::array<int, 7> exit_codes{0, 1, 3, 4, 5, 6, 7};
 constexpr std::array<int, 7> gravity{0, 3, 4, 6, 5, 2, 1};
 constexpr std::array<std::string_view, 5> action_names{"allow", "warn", "fail-job", "strike", "drain"};
-constexpr std::array<std::string_view, 4> operation_names{"all_reduce", "all_gather", "send/recv", "memory copy"};
+constexpr std::array<std::string_view, 5> fate_names{"runs", "requeued", "held", "cancelled", "gone"};
+constexpr std::array<std::string_view, 4> operation_names{"all_reduce", "all_gather", "send/recv",
+                                                          "memory copy"};
 
 }  // namespace
 
-std::string_view name(Class c) { return class_names[static_cast<std::size_t>(c)]; }
-bool parse(std::string_view text, Class& c) { return find(class_names, text, c); }
-int exit_code(Class c) { return exit_codes[static_cast<std::size_t>(c)]; }
+std::string_view name(Class c) {
+  return class_names[static_cast<std::size_t>(c)];
+}
+bool parse(std::string_view text, Class& c) {
+  return find(class_names, text, c);
+}
+int exit_code(Class c) {
+  return exit_codes[static_cast<std::size_t>(c)];
+}
 Class worse(Class a, Class b) {
   return gravity[static_cast<std::size_t>(a)] >= gravity[static_cast<std::size_t>(b)] ? a : b;
 }
 
-std::string_view name(Action a) { return action_names[static_cast<std::size_t>(a)]; }
-bool parse(std::string_view text, Action& a) { return find(action_names, text, a); }
+std::string_view name(Action a) {
+  return action_names[static_cast<std::size_t>(a)];
+}
+bool parse(std::string_view text, Action& a) {
+  return find(action_names, text, a);
+}
 
-std::string_view name(Operation op) { return operation_names[static_cast<std::size_t>(op)]; }
+std::string_view name(Fate f) {
+  return fate_names[static_cast<std::size_t>(f)];
+}
+bool parse(std::string_view text, Fate& f) {
+  return find(fate_names, text, f);
+}
+
+std::string_view name(Operation op) {
+  return operation_names[static_cast<std::size_t>(op)];
+}
 bool parse(std::string_view text, Operation& op) {
   if (text == "send_recv" || text == "sendrecv") text = "send/recv";
   if (text == "memory_copy") text = "memory copy";

@@ -24,6 +24,12 @@ using nlohmann::json;
 // The worker keeps the command's own limit; only one that can't is cut off, this much later.
 constexpr auto beyond_limit = Milliseconds(300);
 
+std::string command(const char* what, json object, Clock::duration limit) {
+  object["do"] = what;
+  object["ms"] = std::chrono::ceil<Milliseconds>(limit).count();
+  return object.dump();
+}
+
 // As a job has it: every CPU (a prolog may inherit slurmd's own few), memory that can be registered, no core
 // file.
 int become_unprivileged(const std::optional<Identity>& identity, std::uint64_t most_memory) {
@@ -103,22 +109,16 @@ Result<WorkerProcess> WorkerProcess::start(const Options& options) {
 }
 
 void WorkerProcess::open(const engine::Settings& settings, Clock::duration limit) {
-  say(json{{"do", "open"}, {"settings", settings}, {"ms", std::chrono::ceil<Milliseconds>(limit).count()}}
-          .dump(),
-      "open", limit);
+  say(command("open", {{"settings", settings}}, limit), "open", limit);
 }
 void WorkerProcess::measure_alone(const engine::Task& task, Clock::duration limit) {
-  say(json{{"do", "alone"}, {"task", task}, {"ms", std::chrono::ceil<Milliseconds>(limit).count()}}.dump(),
-      verdict::name(task.operation).data(), limit);
+  say(command("alone", {{"task", task}}, limit), verdict::name(task.operation).data(), limit);
 }
 void WorkerProcess::connect(const engine::Place& place, Clock::duration limit) {
-  say(json{{"do", "connect"}, {"place", place}, {"ms", std::chrono::ceil<Milliseconds>(limit).count()}}
-          .dump(),
-      "connect", limit);
+  say(command("connect", {{"place", place}}, limit), "connect", limit);
 }
 void WorkerProcess::measure(const engine::Task& task, Clock::duration limit) {
-  say(json{{"do", "measure"}, {"task", task}, {"ms", std::chrono::ceil<Milliseconds>(limit).count()}}.dump(),
-      verdict::name(task.operation).data(), limit);
+  say(command("measure", {{"task", task}}, limit), verdict::name(task.operation).data(), limit);
 }
 
 void WorkerProcess::say(const std::string& line, const char* stage, Clock::duration limit) {

@@ -2,25 +2,13 @@
 # shellcheck disable=SC2119  # policy takes its lines or none
 # Eight hosts: several culprits, several jobs at once, leaf switches.
 
+source "$BATS_TEST_DIRNAME/gate_common.bash"
+POLICY_DEADLINE=25s
+
 setup_file() {
-  source "$BATS_TEST_DIRNAME/gate_common.bash"
-  policy >"$BATS_FILE_TMPDIR/policy.toml"
   printf '%s\n' 'SwitchName=leaf1 Nodes=n[1-4]' 'SwitchName=leaf2 Nodes=n[5-8]' 'SwitchName=spine Switches=leaf[1-2]' \
     >"$BATS_FILE_TMPDIR/topology.conf"
-  cluster_up --hosts 8 --gate prolog --config "$BATS_FILE_TMPDIR/policy.toml" --topology "$BATS_FILE_TMPDIR/topology.conf"
-  export CLUSTER
-}
-
-teardown_file() {
-  source "$BATS_TEST_DIRNAME/gate_common.bash"
-  cluster_down
-}
-
-setup() {
-  source "$BATS_TEST_DIRNAME/gate_common.bash"
-  cluster_reset
-  DEADLINE=25s policy | cluster_config all
-  rm -f "$CLUSTER"/home/alice/*
+  gate_cluster --hosts 8 --gate prolog --topology "$BATS_FILE_TMPDIR/topology.conf"
 }
 
 @test "eight healthy hosts pass" {
@@ -52,8 +40,4 @@ setup() {
   [ "$(cluster_exec ctl sinfo -h -N -o '%N %T' | sort -u | grep -c drain)" -eq 1 ]
   cat "$CLUSTER"/host/n[26]/log/prolog.log | grep -q 'not drained: the breaker allows 1'
   cluster_exec ctl scancel "$first" "$second"
-}
-
-prolog_is_back() {
-  grep -q "job $2 took" "$CLUSTER/host/$1/log/prolog.log" 2>/dev/null
 }

@@ -2,23 +2,11 @@
 # shellcheck disable=SC2119  # policy takes its lines or none
 # What can go wrong with the check itself: it ends in a verdict by its deadline, accuses nobody wrongly, leaves nothing.
 
+source "$BATS_TEST_DIRNAME/gate_common.bash"
+POLICY_DEADLINE=10s
+
 setup_file() {
-  source "$BATS_TEST_DIRNAME/gate_common.bash"
-  policy >"$BATS_FILE_TMPDIR/policy.toml"
-  cluster_up --hosts 4 --gate prolog --config "$BATS_FILE_TMPDIR/policy.toml"
-  export CLUSTER
-}
-
-teardown_file() {
-  source "$BATS_TEST_DIRNAME/gate_common.bash"
-  cluster_down
-}
-
-setup() {
-  source "$BATS_TEST_DIRNAME/gate_common.bash"
-  cluster_reset
-  DEADLINE=10s policy | cluster_config all
-  rm -f "$CLUSTER"/home/alice/*
+  gate_cluster --hosts 4 --gate prolog
 }
 
 back_in_time() {  # back_in_time MS NODE...: the last prolog there took no longer
@@ -78,10 +66,6 @@ stopped_worker() {  # stopped_worker STAGE
   cluster_resume n3
   cluster_exec ctl scancel "$job"
   only_out
-}
-
-prolog_is_back() {
-  grep -q "job $2 took" "$CLUSTER/host/$1/log/prolog.log" 2>/dev/null
 }
 
 @test "the first node's prolog never starts: the others say so by the deadline" {

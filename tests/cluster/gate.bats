@@ -2,26 +2,12 @@
 # shellcheck disable=SC2119  # policy takes its lines or none
 # The main job: the slow node is found before the job runs, it alone is drained, the job goes elsewhere.
 
+source "$BATS_TEST_DIRNAME/gate_common.bash"
+
 setup_file() {
-  source "$BATS_TEST_DIRNAME/gate_common.bash"
-  policy >"$BATS_FILE_TMPDIR/policy.toml"
-  cluster_up --hosts 5 --gate prolog --config "$BATS_FILE_TMPDIR/policy.toml"
-  export CLUSTER
+  gate_cluster --hosts 5 --gate prolog
 }
 
-teardown_file() {
-  source "$BATS_TEST_DIRNAME/gate_common.bash"
-  cluster_down
-}
-
-setup() {
-  source "$BATS_TEST_DIRNAME/gate_common.bash"
-  cluster_reset
-  policy | cluster_config all
-  rm -f "$CLUSTER"/home/alice/*
-}
-
-# bats test_tags=sanitize
 @test "healthy nodes: the job runs and its user reads what they can do" {
   run cluster_as alice srun -N4 --nccl-check hostname
   [ "$status" -eq 0 ]

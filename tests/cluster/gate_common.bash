@@ -1,6 +1,26 @@
 # shellcheck shell=bash
-# What the tests of the gate share: a policy with real consequences at the first strike, and looking at what came of it.
+# What the tests of the gate share: a cluster with a policy of real consequences at the first strike, and looking at what
+# came of it. Source it in a file's own scope: it brings teardown_file and setup.
 source "$BATS_TEST_DIRNAME/harness/cluster.bash"
+
+# gate_cluster OPTIONS...: for setup_file; the options are cluster_up's.
+gate_cluster() {
+  # shellcheck disable=SC2119
+  policy >"$BATS_FILE_TMPDIR/policy.toml"
+  cluster_up --config "$BATS_FILE_TMPDIR/policy.toml" "$@"
+  export CLUSTER
+}
+
+teardown_file() {
+  cluster_down
+}
+
+# A file that wants another deadline sets POLICY_DEADLINE.
+setup() {
+  cluster_reset
+  DEADLINE=${POLICY_DEADLINE:-15s} policy | cluster_config all
+  rm -f "$CLUSTER"/home/alice/*
+}
 
 # policy [TOML LINES...]: nccl-check.toml of a site that enforces; top-level keys may be given.
 # shellcheck disable=SC2120  # most callers give none
@@ -71,6 +91,10 @@ stop_worker_at() {
 # prolog_ms NODE: how long the last prolog there took.
 prolog_ms() {
   sed -n 's/.* took \([0-9]*\) ms, status.*/\1/p' "$CLUSTER/host/$1/log/prolog.log" | tail -n 1
+}
+
+prolog_is_back() {  # prolog_is_back NODE JOB
+  grep -q "job $2 took" "$CLUSTER/host/$1/log/prolog.log" 2>/dev/null
 }
 
 nothing_left() {  # nothing_left NODE...: no process of ours

@@ -2,22 +2,10 @@
 # shellcheck disable=SC2119  # policy takes its lines or none
 # The other way in: everything from plugstack.conf, by the hook plugin.
 
+source "$BATS_TEST_DIRNAME/gate_common.bash"
+
 setup_file() {
-  source "$BATS_TEST_DIRNAME/gate_common.bash"
-  policy >"$BATS_FILE_TMPDIR/policy.toml"
-  cluster_up --hosts 4 --gate hook --config "$BATS_FILE_TMPDIR/policy.toml"
-  export CLUSTER
-}
-
-teardown_file() {
-  source "$BATS_TEST_DIRNAME/gate_common.bash"
-  cluster_down
-}
-
-setup() {
-  source "$BATS_TEST_DIRNAME/gate_common.bash"
-  cluster_reset
-  rm -f "$CLUSTER"/home/alice/*
+  gate_cluster --hosts 4 --gate hook
 }
 
 @test "healthy nodes pass" {

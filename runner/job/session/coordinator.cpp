@@ -31,6 +31,8 @@ constexpr int pair_batch = 6;
 // no sign of life.
 constexpr auto local_cause_wait = Milliseconds(2600);
 constexpr auto other_causes_wait = Milliseconds(300);
+// Of the nodes that are not a pass, in a message to each node: about 50 KB.
+constexpr std::size_t most_told = 200;
 constexpr auto open_limit = std::chrono::seconds(6);
 // How long after the deadline for the verdict the culprits may take to act, and the one among them to fail
 // the job: Slurm's controller may be stopped, and the gates have to be back all the same.
@@ -57,6 +59,11 @@ double median(const std::vector<double>& values) {
 verdict::Judgement judged(const std::vector<double>& values, double limit) {
   const auto judgement = verdict::judge(values, limit);
   return judgement ? *judgement : verdict::Judgement{};
+}
+
+// A cause within a node that is the node's own fault; what could not run at all is nobody's.
+bool accuses(const Failed& failed) {
+  return failed.cls == Class::hung || failed.cls == Class::broken || failed.cls == Class::corrupt;
 }
 
 std::uint32_t limit_ms(Clock::duration t) {
@@ -130,7 +137,7 @@ void Coordinator::message(std::size_t node, MessageType type, std::string_view p
       auto acted = decode<Acted>(payload);
       if (!acted) return unfit(acted.error());
       if (phase_ == Phase::failing) {
-        fate_ = acted->text;
+        verdict::parse(acted->text, fate_);  // any other text: it could not be failed, so it runs
       } else {
         acted->text = printable(acted->text);
         acted_[node] = *acted;
@@ -331,9 +338,8 @@ void Coordinator::end_opening(Clock::time_point now) {
       continue;
     }
     const auto& f = failed->second;
-    const bool culprit = f.cls == Class::hung || f.cls == Class::broken || f.cls == Class::corrupt;
-    blame = blame || culprit;
-    fault(i, f.cls, culprit, f.text, fmt::format("{} {}", verdict::name(f.cls), f.text));
+    blame = blame || accuses(f);
+    fault(i, f);
     members_[i].part = false;
   }
   failures_.clear();
@@ -347,8 +353,7 @@ void Coordinator::end_opening(Clock::time_point now) {
     if (!member.ready->alone) continue;
     const auto& alone = *member.ready->alone;
     const auto limit = member.join->limits.find(Operation::memory_copy);
-    std::vector<double> values;
-    for (auto t : alone.times) values.push_back(verdict::busbw(Operation::memory_copy, 1, alone.bytes, t));
+    const auto values = verdict::rates(Operation::memory_copy, 1, alone.bytes, alone.times);
     if (alone.wrong > 0) {
       fault(i, Class::corrupt, true,
             fmt::format("memory copy: {} wrong elements, first {}", alone.wrong, alone.first_wrong),
@@ -425,11 +430,7 @@ void Coordinator::begin_measuring(Clock::time_point now) {
     bytes_ = std::min(settings_.size, settings_.most_bytes);
   } else {
     const double limit = limit_of(settings_.collective, ranks_).busbw;
-    double bytes = limit > 0 ? std::clamp(seen * slow_operation_seconds, limit * operation_seconds / 6,
-                                          limit * operation_seconds)
-                             : seen * operation_seconds;
-    bytes_ = std::clamp(power_of_two_below(bytes * 1e9 / factor), std::min(first_bytes, settings_.most_bytes),
-                        settings_.most_bytes);
+    bytes_ = size_for(seen, limit, limit / 6, factor);
   }
   measure_all(bytes_, 1, first_batch, left_of(now) * 2 / 5, now);
 }
@@ -474,8 +475,7 @@ bool Coordinator::take_faults(Clock::time_point now) {
   for (const auto& [i, f] : failures_) {
     if (!f.local) continue;
     local = true;
-    const bool culprit = f.cls == Class::hung || f.cls == Class::broken || f.cls == Class::corrupt;
-    fault(i, f.cls, culprit, f.text, fmt::format("{} {}", verdict::name(f.cls), f.text));
+    fault(i, f);
   }
   if (local) {
     conclude(now);
@@ -568,14 +568,9 @@ void Coordinator::begin_pairing(Clock::time_point now) {
 
 void Coordinator::measure_pair(Pair& pair, int warmups, int iterations, Clock::time_point now) {
   const auto [a, b] = members_of(pair);
-  const double speed = pair.limit > 0
-                           ? std::clamp(verdict_.busbw * slow_operation_seconds,
-                                        pair.limit * operation_seconds / 3, pair.limit * operation_seconds)
-                           : verdict_.busbw * operation_seconds;
   Measure measure;
   measure.task.operation = Operation::send_recv;
-  measure.task.bytes = std::clamp(power_of_two_below(speed * 1e9),
-                                  std::min(first_bytes, settings_.most_bytes), settings_.most_bytes);
+  measure.task.bytes = size_for(verdict_.busbw, pair.limit, pair.limit / 3, 1);
   measure.task.warmups = warmups;
   measure.task.iterations = iterations;
   measure.task.seed = ++last_seed_;
@@ -624,10 +619,7 @@ void Coordinator::advance_pair(Pair& pair, Clock::time_point now) {
     const bool local = failed != failures_.end() && failed->second.local;
     if (!local && members_[i].ready && members_[i].here) continue;
     lost.push_back(ranks[k]);
-    const bool culprit = local && (failed->second.cls == Class::hung || failed->second.cls == Class::broken);
-    if (culprit)
-      fault(i, failed->second.cls, true, failed->second.text,
-            fmt::format("{} {}", verdict::name(failed->second.cls), failed->second.text));
+    if (local && accuses(failed->second)) fault(i, failed->second);
   }
   if (!lost.empty()) return pair_over(pair, Finding::failed, lost);
 
@@ -684,26 +676,35 @@ void Coordinator::fault(std::size_t node, Class cls, bool culprit, const std::st
   verdict_.nodes.push_back(std::move(verdict));
 }
 
+void Coordinator::fault(std::size_t node, const Failed& failed) {
+  fault(node, failed.cls, accuses(failed), failed.text,
+        fmt::format("{} {}", verdict::name(failed.cls), failed.text));
+}
+
+// What was measured, and what went wrong while it was.
 std::string Coordinator::measured_text() const {
   std::vector<std::string> parts;
-  if (settings_.collective == Operation::send_recv && slowest_pair_ > 0) {
-    const auto limit = limit_of(Operation::send_recv, ranks_);
-    parts.push_back(fmt::format("send/recv in pairs of {} nodes: {} GB/s between the slowest that are fast",
-                                ranks_.size(), format_rate(slowest_pair_)));
+  const auto add_limit = [&](const Limit& limit) {
     parts.push_back(limit.busbw > 0 ? fmt::format("limit {} ({})", format_rate(limit.busbw), limit.source)
                                     : "no limit is known");
+  };
+  if (settings_.collective == Operation::send_recv && slowest_pair_ > 0) {
+    parts.push_back(fmt::format("send/recv in pairs of {} nodes: {} GB/s between the slowest that are fast",
+                                ranks_.size(), format_rate(slowest_pair_)));
+    add_limit(limit_of(Operation::send_recv, ranks_));
   }
   if (!values_.empty()) {
-    const auto limit = limit_of(settings_.collective, ranks_);
     const auto& device = members_[ranks_.front()].ready;
     parts.push_back(fmt::format("{} {} on {} nodes{}: {} GB/s busbw", verdict::name(settings_.collective),
                                 format_size(bytes_), ranks_.size(),
                                 device ? " over " + printable(device->description.device_text, 60) : "",
                                 format_rate(verdict_.busbw)));
-    parts.push_back(limit.busbw > 0 ? fmt::format("limit {} ({})", format_rate(limit.busbw), limit.source)
-                                    : "no limit is known");
+    add_limit(limit_of(settings_.collective, ranks_));
   }
-  return join(parts, ", ");
+  std::string text = join(parts, ", ");
+  if (!hang_text_.empty()) text += (text.empty() ? "" : "; ") + hang_text_;
+  if (wrong_ > 0) text += fmt::format("; {} wrong elements, first {}", wrong_, first_wrong_);
+  return text;
 }
 
 void Coordinator::conclude(Clock::time_point now) {
@@ -726,8 +727,6 @@ void Coordinator::conclude(Clock::time_point now) {
     const bool busy = !any && localizing_ == Class::slow && !busy_.empty() && outcome.paths.empty();
     if (!any) verdict_.cls = verdict::worse(verdict_.cls, busy ? Class::untested : localizing_);
     text = measured_text();
-    if (!hang_text_.empty()) text += (text.empty() ? "" : "; ") + hang_text_;
-    if (wrong_ > 0) text += fmt::format("; {} wrong elements, first {}", wrong_, first_wrong_);
     if (busy) {
       std::vector<std::string> names;
       for (auto i : busy_) names.push_back(members_[i].node);
@@ -743,8 +742,6 @@ void Coordinator::conclude(Clock::time_point now) {
     if (!paths.empty()) text += "; " + join(paths, "; ");
   } else if (text.empty()) {
     text = measured_text();
-    if (!hang_text_.empty()) text += (text.empty() ? "" : "; ") + hang_text_;
-    if (wrong_ > 0) text += fmt::format("; {} wrong elements, first {}", wrong_, first_wrong_);
     if (localizing_ != Class::pass) {
       verdict_.cls = verdict::worse(verdict_.cls, localizing_);
       text += "; the time was over before a culprit could be looked for";
@@ -825,9 +822,12 @@ void Coordinator::begin_acting(Clock::time_point now) {
   pending_.clear();
   failures_.clear();
   VerdictMessage message;
-  // A thousand peers get the job's verdict once each; the nodes that are not a pass are what the user reads,
-  // so they go along.
+  // It goes to every node, so it is bounded, however many peers are missing: culprits first, whom the nodes decide by. The
+  // lines, which come with the last word, name all.
   message.job = verdict_;
+  auto& told = message.job.nodes;
+  std::stable_partition(told.begin(), told.end(), [](const auto& node) { return node.culprit; });
+  if (told.size() > most_told) told.resize(most_told);
   message.seconds = std::chrono::duration<double>(now - began_).count();
   std::map<std::string, const verdict::NodeVerdict*> own;
   for (const auto& node : verdict_.nodes) own[node.node] = &node;
@@ -856,28 +856,25 @@ void Coordinator::end_acting(Clock::time_point now) {
     const auto acted = acted_.find(index_of(node.node));
     if (acted == acted_.end() || !acted->second.drained) order.avoid.push_back(node.node);
   }
-  std::map<std::string, std::string> done;
-  for (const auto& [i, acted] : acted_) done[members_[i].node] = acted.text;
   order.hold = order.out.empty();
-  order.requeued = report::lines(verdict_, settings_.nodes, done, report::Fate::requeued, order.out);
-  order.held = report::lines(verdict_, settings_.nodes, done, report::Fate::held, order.out);
-  order.cancelled = report::lines(verdict_, settings_.nodes, done, report::Fate::cancelled, order.out);
+  order.requeued = lines(verdict::Fate::requeued);
+  order.held = lines(verdict::Fate::held);
+  order.cancelled = lines(verdict::Fate::cancelled);
   send(*actor_, MessageType::fail_job, encode(order));
   await({*actor_}, verdict_by_ + failed_by - now, now);
 }
 
-void Coordinator::finish(const std::string& action) {
+std::vector<std::string> Coordinator::lines(verdict::Fate fate) const {
   std::map<std::string, std::string> done;
   std::vector<std::string> out;
   for (const auto& [i, acted] : acted_) done[members_[i].node] = acted.text;
   for (const auto& node : verdict_.nodes)
     if (node.culprit) out.push_back(node.node);
-  auto fate = report::Fate::runs;
-  if (fate_ == "requeued") fate = report::Fate::requeued;
-  if (fate_ == "held") fate = report::Fate::held;
-  if (fate_ == "cancelled") fate = report::Fate::cancelled;
-  if (fate_ == "gone") fate = report::Fate::gone;
-  Final final{report::lines(verdict_, settings_.nodes, done, fate, out), actor_.has_value(), action};
+  return report::lines(verdict_, settings_.nodes, done, fate, out);
+}
+
+void Coordinator::finish(const std::string& action) {
+  Final final{lines(fate_), actor_.has_value(), action};
   for (const auto& [i, acted] : acted_)
     if (acted.drained) final.action = "drain";
   const auto payload = encode(final);
@@ -922,23 +919,23 @@ void Coordinator::measure_all(std::uint64_t bytes, int warmups, int iterations, 
   await({ranks_.begin(), ranks_.end()}, limit + Milliseconds(500), now);
 }
 
+// A size that takes operation_seconds at the limit, and less where what was seen would take too long over it;
+// at `least` (GB/s) it still takes that long. `factor`: busbw / algbw.
+std::uint64_t Coordinator::size_for(double seen, double limit, double least, double factor) const {
+  const double gigabytes = limit > 0 ? std::clamp(seen * slow_operation_seconds, least * operation_seconds,
+                                                  limit * operation_seconds)
+                                     : seen * operation_seconds;
+  return std::clamp(power_of_two_below(gigabytes * 1e9 / factor), std::min(first_bytes, settings_.most_bytes),
+                    settings_.most_bytes);
+}
+
+// Nothing, where the ranks' samples do not fit together: then there is more to be measured.
 std::vector<double> Coordinator::combined(Operation operation, const std::vector<std::size_t>& nodes) {
-  std::vector<Nanoseconds> slowest;
-  std::uint64_t bytes = 0;
-  for (auto i : nodes) {
-    const auto& samples = samples_[i];
-    bytes = samples.bytes;
-    if (slowest.empty()) {
-      slowest = samples.times;
-      continue;
-    }
-    slowest.resize(std::min(slowest.size(), samples.times.size()));
-    for (std::size_t k = 0; k < slowest.size(); ++k) slowest[k] = std::max(slowest[k], samples.times[k]);
-  }
-  std::vector<double> values;
-  const int n = static_cast<int>(nodes.size());
-  for (auto t : slowest) values.push_back(verdict::busbw(operation, n, bytes, t));
-  return values;
+  std::vector<std::vector<Nanoseconds>> times;
+  for (auto i : nodes) times.push_back(samples_[i].times);
+  const auto slowest = verdict::combine(times);
+  if (!slowest) return {};
+  return verdict::rates(operation, static_cast<int>(nodes.size()), samples_[nodes.back()].bytes, *slowest);
 }
 
 // By its own configuration; where that says nothing, a share of what its network devices carry by their own

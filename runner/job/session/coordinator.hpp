@@ -128,6 +128,9 @@ class Coordinator {
   [[nodiscard]] std::vector<std::size_t> deciders() const;
   void fault(std::size_t node, verdict::Class cls, bool culprit, const std::string& detail,
              const std::string& reason);
+  void fault(std::size_t node, const Failed& failed);
+  [[nodiscard]] std::vector<std::string> lines(verdict::Fate fate) const;
+  [[nodiscard]] std::uint64_t size_for(double seen, double limit, double least, double factor) const;
   [[nodiscard]] std::optional<std::size_t> first_here() const;
   [[nodiscard]] std::string measured_text() const;
   bool mismatched(const std::vector<std::size_t>& nodes, bool versions);
@@ -161,7 +164,7 @@ class Coordinator {
   verdict::JobVerdict verdict_;
   std::map<std::size_t, Acted> acted_;
   std::optional<std::size_t> actor_;
-  std::string fate_;
+  verdict::Fate fate_ = verdict::Fate::runs;
   std::vector<Outgoing> outgoing_;
 };
 

@@ -288,6 +288,16 @@ TEST(Coordinator, AStrikeMakesTheJobAvoidTheNode) {
   EXPECT_THAT(job.fail_orders[0].avoid, ElementsAre("n3"));
 }
 
+TEST(Coordinator, ThousandsOfMissingPeersFitIntoAMessage) {
+  SimulatedJob job(4000);
+  for (std::size_t i = 2; i < job.nodes.size(); ++i) job.nodes[i].joins = false;
+  job.run();
+  EXPECT_EQ(job.verdict.cls, Class::untested);
+  EXPECT_LT(encode(VerdictMessage{job.verdict, {}, 0}).size(), 128U << 10U);
+  ASSERT_FALSE(job.final.lines.empty());
+  EXPECT_THAT(job.final.lines[0], HasSubstr("untested n[3-4000]: did not join"));
+}
+
 TEST(Coordinator, GarbageFromANodeMakesItAMissingPeer) {
   CoordinatorSettings settings;
   settings.nodes = {"n1", "n2"};
