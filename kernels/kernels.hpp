@@ -1,7 +1,7 @@
 #pragma once
 // The CUDA kernels' arguments, and the host functions that mean the same. Every kernel takes one structure by
 // value, so that whoever launches it, the kernel itself and the host function share one declaration. All work
-// for any count and alignment, with any grid and block.
+// for any count and alignment, with any grid and block of one dimension.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -33,7 +33,10 @@ constexpr int premul_factor = 2;
 
 // nccl_check_fill: `count` elements, of which the first stands at position `first` of the rank's data. What
 // stands at a position follows from type, reduction, ranks, seed and rank alone, and is such that reducing
-// all ranks' data is exact in every order.
+// all ranks' data is exact in every order (pattern.hpp says how). With several ranks most positions of a
+// rank's data hold the reduction's neutral element, so that checking costs the same for any number of ranks;
+// data that is copied and not reduced (all_gather, broadcast, send/recv, copies) wants ranks = 1 and in
+// `rank` whose data it is: then every bit is hashed, and a swapped or shifted piece is noticed at once.
 struct FillArguments {
   void* data;
   std::uint64_t count;
@@ -56,7 +59,8 @@ struct Mismatches {
 constexpr std::uint32_t all_ranks = 0xffffffffU;
 
 // nccl_check_verify: whether `data` holds what `rank` filled in at these positions, or, where rank is
-// all_ranks, what reducing all ranks' data gives.
+// all_ranks, what reducing all ranks' data gives (with ranks = 1: rank 0's alone). Exact to the bit, averages
+// too.
 struct VerifyArguments {
   const void* data;
   std::uint64_t count;
@@ -70,7 +74,8 @@ struct VerifyArguments {
 };
 
 // nccl_check_copy: to = from. nccl_check_triad (doubles): to = from + 3 * other. For device memory and, with
-// a peer's or the host's address on either side, for links. `bytes`: of one of the buffers.
+// a peer's or the host's address on either side, for links. `bytes`: of one of the buffers; triad leaves what
+// is no whole double at the end alone. The buffers don't overlap.
 struct StreamArguments {
   void* to;
   const void* from;
