@@ -17,6 +17,7 @@
 #include "option/spec.hpp"
 #include "policy/actions.hpp"
 #include "policy/enforce.hpp"
+#include "policy/first_look.hpp"
 #include "policy/paths.hpp"
 #include "policy/state/recent.hpp"
 #include "policy/state/results.hpp"
@@ -230,9 +231,8 @@ int check_job(Gate& gate, const std::string& config_path) {
   // A node that is switched off still tells its peers so, or they would wait for it.
   facts.disabled = false;
   gate.plan = policy::decide(gate.config, facts, gate.spec);
-  const char* gpus = std::getenv("SLURM_JOB_GPUS");
   gate.setup = plan_check(gate.config, gate.plan, gate.spec,
-                          {job.node, job.nodes, job.partition, gpus != nullptr && *gpus != '\0'});
+                          {job.node, job.nodes, job.partition, gpu_list(std::getenv("SLURM_JOB_GPUS"))});
   for (const auto& remark : gate.plan.notes) log(Level::notice, fmt::format("job {}: {}", job.job, remark));
   if (!gate.plan.check) {
     if (!gate.plan.tell) return 0;
@@ -285,7 +285,7 @@ int check_job(Gate& gate, const std::string& config_path) {
 int gate(const GateArguments& arguments) {
   const Lookup lookup = [](const char* name) { return std::getenv(name); };
   if (!arguments.after_job && !option_of(lookup) &&
-      policy::first_look_at(arguments.config) == policy::FirstLook::nothing_to_do)
+      policy::first_look_at(arguments.config.c_str()) == policy::FirstLook::nothing_to_do)
     return 0;
   log_to_system(true);
   try {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "job/rendezvous/address.hpp"
 #include "policy/slurm_calls.hpp"
 
@@ -17,7 +18,10 @@ using verdict::Operation;
 
 // The memory scope: enough to leave the caches, little enough to be touched for the first time in a moment.
 constexpr std::uint64_t alone_bytes = 32U << 20U;
+// Enough for a verdict of slow (verdict::Rule).
 constexpr int alone_iterations = 6;
+constexpr int gpu_iterations = 8;
+constexpr std::uint64_t most_gpu_bytes = 1ULL << 30U;  // of each GPU's memory
 // What the coordinator keeps of the deadline, so that every node has the verdict by then.
 constexpr auto for_delivery = Milliseconds(300);
 constexpr auto to_act = Milliseconds(1800);
@@ -44,7 +48,9 @@ CheckSetup plan_check(const policy::Config& config, const policy::Plan& plan, co
   c.node_scope = plan.scopes.node;
   c.job_scope = plan.scopes.job && parties.nodes.size() > 1;
   c.collective = plan.collective;
-  c.most_bytes = engine::Settings{}.most_bytes;
+  const bool wants_gpus = plan.engine == policy::EngineChoice::nccl ||
+                          (plan.engine == policy::EngineChoice::automatic && !parties.gpus.empty());
+  c.most_bytes = wants_gpus ? std::min(plan.size, most_gpu_bytes) : engine::Settings{}.most_bytes;
   // The site's size is for GPUs; over a network of the hosts' own the coordinator finds a size by itself.
   // What a user names is taken as it is.
   c.size = spec.size ? std::min(plan.size, c.most_bytes) : 0;
@@ -56,11 +62,17 @@ CheckSetup plan_check(const policy::Config& config, const policy::Plan& plan, co
   p.deadline = setup.verdict_by;
   p.engine.provider = config.provider;
   p.engine.interfaces = config.interfaces;
-  p.engine.library = config.library;
+  p.engine.engine = wants_gpus ? "nccl" : "fabric";
+  p.engine.library = wants_gpus ? config.nccl_library : config.library;
+  p.engine.cuda_library = config.cuda_library;
+  p.engine.nvml_library = config.nvml_library;
+  p.engine.gpus = parties.gpus;
+  p.engine.most_bytes = c.most_bytes;
   p.join.settings = policy::fingerprint(config, plan);
   p.join.settings["nccl-check"] = NCCL_CHECK_VERSION;
   for (auto operation :
-       {Operation::all_reduce, Operation::all_gather, Operation::send_recv, Operation::memory_copy}) {
+       {Operation::all_reduce, Operation::all_gather, Operation::send_recv, Operation::memory_copy,
+        Operation::device_memory, Operation::peer_copy, Operation::to_device, Operation::from_device}) {
     const std::uint64_t bytes = spec.size ? plan.size : std::numeric_limits<std::uint64_t>::max();
     if (const auto* rule = policy::find_limit(config, {parties.node}, parties.partition, operation, bytes))
       p.join.limits[operation] = {rule->busbw, rule->note.empty()
@@ -69,19 +81,36 @@ CheckSetup plan_check(const policy::Config& config, const policy::Plan& plan, co
   }
   if (plan.scopes.node) {
     engine::Task task;
-    task.operation = Operation::memory_copy;
-    task.bytes = alone_bytes;
-    task.warmups = 1;
-    task.iterations = alone_iterations;
+    task.operation = wants_gpus ? Operation::all_reduce : Operation::memory_copy;
+    task.bytes = wants_gpus ? c.most_bytes : alone_bytes;
+    task.warmups = wants_gpus ? 2 : 1;
+    task.iterations = wants_gpus ? gpu_iterations : alone_iterations;
     p.alone = task;
   }
-  const bool wants_gpus = plan.engine == policy::EngineChoice::nccl ||
-                          (plan.engine == policy::EngineChoice::automatic && parties.gpus);
-  if (wants_gpus) {
+  if (wants_gpus && parties.gpus.empty()) {  // those of other jobs are none of this one's
     p.join.participation = job::Participation::untested;
-    p.join.why = "the job has GPUs, and this build of nccl-check has no engine for them";
+    p.join.why = "the configuration names the engine nccl, and the job has no GPU on this node";
   }
   return setup;
+}
+
+std::vector<std::string> gpu_list(const char* text) {
+  std::vector<std::string> gpus;
+  if (text == nullptr) return gpus;
+  for (const auto& word : split(text, ',')) {
+    const auto name = std::string(trim(word));
+    if (name.empty()) continue;
+    const auto ends = split(name, '-');
+    const auto first = parse_number(ends.front());
+    const auto last = parse_number(ends.back());
+    if (ends.size() != 2 || !first || !last || *last < *first || *last - *first > 1024) {
+      gpus.push_back(name);
+      continue;
+    }
+    for (auto i = static_cast<int>(*first); i <= static_cast<int>(*last); ++i)
+      gpus.push_back(std::to_string(i));
+  }
+  return gpus;
 }
 
 std::string config_problem(const std::vector<Error>& errors) {

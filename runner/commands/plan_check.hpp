@@ -14,7 +14,7 @@ struct Parties {
   std::string node;
   std::vector<std::string> nodes;
   std::string partition;
-  bool gpus = false;  // the job has GPUs here
+  std::vector<std::string> gpus;  // that the job has here, as Slurm gives them
 };
 
 // Everything but identity, addresses and the worker's user. `join` of the participant says untested, with the
@@ -28,6 +28,9 @@ std::string config_problem(const std::vector<Error>& errors);
 // Fills in how the nodes meet: whose credentials count (our own user's), how the first node is reached, by
 // which device peers are looked for where nothing is named, and who knows the leaf switches.
 void meet(CheckSetup& setup, const std::string& slurm_program, Deadline deadline);
+
+// Of a list as Slurm gives it: "0,1", "0-3", "GPU-b1c2...".
+std::vector<std::string> gpu_list(const char* text);
 
 // This program's own path, for its children.
 std::string own_program();

@@ -7,12 +7,10 @@
 
 #include "base/text.hpp"
 #include "option/spec.hpp"
+#include "policy/first_look.hpp"
 
 namespace nccl_check::commands {
 namespace {
-
-// Of a SPANK plugin called nccl_check and its option --nccl-check; in a prolog Slurm puts SPANK_ in front.
-constexpr const char* option_variable = "SPANK__SLURM_SPANK_OPTION_nccl_check_nccl_check";
 
 Result<std::uint32_t> number(const Lookup& lookup, const char* name, std::optional<std::uint32_t> missing) {
   const char* text = lookup(name);
@@ -36,7 +34,7 @@ std::string text_of(const Lookup& lookup, const char* name) {
 }  // namespace
 
 std::optional<std::string> option_of(const Lookup& lookup) {
-  const char* text = lookup(option_variable);
+  const char* text = lookup(policy::option_variable);
   if (text == nullptr) return std::nullopt;
   return std::string(option::normalise(text));
 }

@@ -59,16 +59,16 @@ int step(const StepArguments& arguments) {
   }
   const char* partition = std::getenv("SLURM_JOB_PARTITION");
   const char* cluster = std::getenv("SLURM_CLUSTER_NAME");
-  const char* gpus = std::getenv("SLURM_STEP_GPUS");
+  // In a step's cgroup the GPUs are numbered as the step sees them.
+  const char* gpus = std::getenv("CUDA_VISIBLE_DEVICES");
   const char* restart = std::getenv("SLURM_RESTART_COUNT");
   const policy::Paths paths;
   // The site's kill switch holds for steps too; whom `when` spares a prolog's check may still ask for his
   // own.
   auto plan = policy::decide(
       config, {partition == nullptr ? "" : partition, static_cast<int>(nodes->size()), true, false}, spec);
-  auto setup = plan_check(
-      config, plan, spec,
-      {arguments.node, *nodes, partition == nullptr ? "" : partition, gpus != nullptr && *gpus != '\0'});
+  auto setup = plan_check(config, plan, spec,
+                          {arguments.node, *nodes, partition == nullptr ? "" : partition, gpu_list(gpus)});
   auto& join = setup.participant.join;
   if (!why.empty() || !plan.check) {
     join.participation = Participation::untested;

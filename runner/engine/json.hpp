@@ -9,7 +9,8 @@
 
 namespace nccl_check::engine {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Settings, provider, interfaces, toward, library, most_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Settings, engine, provider, interfaces, toward, library, cuda_library,
+                                   nvml_library, gpus, most_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Description, engine, versions, devices, device_text, ranks, line_rate,
                                    line_text)
 
@@ -21,6 +22,10 @@ void to_json(nlohmann::json& j, const Task& v);
 void from_json(const nlohmann::json& j, Task& v);
 void to_json(nlohmann::json& j, const Samples& v);
 void from_json(const nlohmann::json& j, Samples& v);
+void to_json(nlohmann::json& j, const Figure& v);
+void from_json(const nlohmann::json& j, Figure& v);
+void to_json(nlohmann::json& j, const Connected& v);
+void from_json(const nlohmann::json& j, Connected& v);
 void to_json(nlohmann::json& j, const Failure& v);
 void from_json(const nlohmann::json& j, Failure& v);
 

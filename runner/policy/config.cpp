@@ -233,12 +233,18 @@ void read_ports(Reading& r, const toml::node& node, Config& config) {
   config.ports = {static_cast<std::uint16_t>(first), static_cast<std::uint16_t>(last)};
 }
 
-void read_library(Reading& r, const toml::node& node, Config& config) {
+void read_path(Reading& r, const toml::node& node, std::string& into) {
   std::string given;
   r.plain_text(node, 4096, nullptr, given);
   if (!given.empty() && (given.front() != '/' || printable(given, given.size()) != given))
     return r.wrong(node, fmt::format("'{}' is not an absolute path", printable(given)));
-  config.library = given;
+  into = given;
+}
+
+template <std::string Config::*member>
+Key library_key(const char* name) {
+  return {name, "an absolute path, \"\" for the loader's own search",
+          [](Reading& r, const toml::node& n, Config& c) { read_path(r, n, c.*member); }};
 }
 
 void read_user(Reading& r, const toml::node& node, Config& config) {
@@ -309,7 +315,10 @@ const std::vector<Section>& sections() {
          [](Reading& r, const toml::node& n, Config& c) {
            r.texts(n, 64, 64, name_characters, c.interfaces);
          }},
-        {"library", "an absolute path, \"\" for the loader's own search", read_library}}},
+        library_key<&Config::library>("library")}},
+      {"nccl",
+       {library_key<&Config::nccl_library>("library"), library_key<&Config::cuda_library>("cuda_library"),
+        library_key<&Config::nvml_library>("nvml_library")}},
       {"worker",
        {{"user", "a system user's name, not root", read_user},
         {"memory", "0 (no cap) or 256M to 64T",
@@ -382,12 +391,18 @@ void read_limit(Reading& reading, const toml::table& table, Config& config) {
       reading.about("limit.partition", "a partition's name");
       reading.plain_text(node, 256, name_characters, rule.partition);
     } else if (name == "operation") {
-      reading.about("limit.operation", "all_reduce, all_gather, send_recv, memory_copy");
+      reading.about("limit.operation",
+                    "all_reduce, all_gather, send_recv, memory_copy, device_memory, peer_copy, to_device, "
+                    "from_device");
       reading.word<Operation>(node,
                               {{"all_reduce", Operation::all_reduce},
                                {"all_gather", Operation::all_gather},
                                {"send_recv", Operation::send_recv},
-                               {"memory_copy", Operation::memory_copy}},
+                               {"memory_copy", Operation::memory_copy},
+                               {"device_memory", Operation::device_memory},
+                               {"peer_copy", Operation::peer_copy},
+                               {"to_device", Operation::to_device},
+                               {"from_device", Operation::from_device}},
                               rule.operation);
       has_operation = true;
     } else if (name == "busbw") {
@@ -439,7 +454,7 @@ std::string_view name(EngineChoice e) {
   return e == EngineChoice::automatic ? "auto" : (e == EngineChoice::fabric ? "fabric" : "nccl");
 }
 
-Loaded parse_config(std::string_view text, const std::string& path, const Build& build) {
+Loaded parse_config(std::string_view text, const std::string& path) {
   Loaded loaded;
   Reading reading(path, loaded.errors);
   Config config;
@@ -473,9 +488,6 @@ Loaded parse_config(std::string_view text, const std::string& path, const Build&
     if (config.join > config.deadline)
       reading.complain(place("join"), "join is longer than the deadline",
                        "allowed: 100ms up to the deadline");
-    if (config.engine == EngineChoice::nccl && !build.nccl)
-      reading.complain(table["measure"]["engine"].node()->source(),
-                       "measure.engine: this build has no engine 'nccl'", "allowed: auto, fabric");
   } catch (const toml::parse_error& error) {
     reading.complain(error.source(), fmt::format("is not TOML: {}", printable(error.description())),
                      "nothing of the file is used until it is");
@@ -492,37 +504,10 @@ Loaded parse_config(std::string_view text, const std::string& path, const Build&
   return loaded;
 }
 
-Loaded load_config(const std::string& path, const Build& build) {
+Loaded load_config(const std::string& path) {
   const auto text = read_file(path, most_config_bytes, Trust::root_only);
   if (!text) return {std::nullopt, {text.error()}};
-  return parse_config(*text, path, build);
-}
-
-FirstLook first_look(std::string_view text) {
-  // A text over several lines could hold anything.
-  if (text.find("'''") != std::string_view::npos || text.find("\"\"\"") != std::string_view::npos)
-    return FirstLook::look_closer;
-  for (const auto& whole : split(text, '\n')) {
-    const std::string_view line = trim(whole);
-    if (line.empty() || line.front() == '#') continue;
-    if (line.front() == '[') return FirstLook::nothing_to_do;  // the top ends here, without a `when`
-    // Only this one spelling is taken as plain.
-    if (line.find("when") == std::string_view::npos && line.find('\\') == std::string_view::npos) continue;
-    if (!line.starts_with("when")) return FirstLook::look_closer;
-    std::string_view rest = trim(line.substr(4));
-    if (rest.empty() || rest.front() != '=') return FirstLook::look_closer;
-    rest = trim(rest.substr(1));
-    constexpr std::string_view requested = "\"requested\"";
-    if (!rest.starts_with(requested)) return FirstLook::look_closer;
-    rest = trim(rest.substr(requested.size()));
-    if (!rest.empty() && rest.front() != '#') return FirstLook::look_closer;
-  }
-  return FirstLook::nothing_to_do;
-}
-
-FirstLook first_look_at(const std::string& path) {
-  const auto text = read_file(path, most_config_bytes, Trust::root_only);
-  return text ? first_look(*text) : FirstLook::look_closer;
+  return parse_config(*text, path);
 }
 
 const LimitRule* find_limit(const Config& config, const std::vector<std::string>& nodes,

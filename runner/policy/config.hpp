@@ -66,7 +66,10 @@ struct Config {
 
   std::string provider;                 // empty: the best found
   std::vector<std::string> interfaces;  // empty: found by itself
-  std::string library;                  // empty: the loader's own search
+  std::string library;                  // libfabric's path; empty: the loader's own search
+  std::string nccl_library;             // libnccl's, libcuda's and libnvidia-ml's paths, likewise
+  std::string cuda_library;
+  std::string nvml_library;
 
   std::string user = "nccl-check";
   std::uint64_t memory = 16ULL << 30U;  // bytes; 0: no cap
@@ -88,11 +91,6 @@ struct Config {
   }
 };
 
-// What this build can do; a file that asks for more is an error.
-struct Build {
-  bool nccl = false;
-};
-
 struct Loaded {
   std::optional<Config> config;  // nothing: there are errors
   std::vector<Error> errors;     // all of them, each with file:line and what is allowed
@@ -101,17 +99,11 @@ struct Loaded {
 constexpr std::size_t most_config_bytes = 1U << 20U;
 
 // Pure. `path` is for the errors' texts alone.
-Loaded parse_config(std::string_view text, const std::string& path, const Build& build = {});
+Loaded parse_config(std::string_view text, const std::string& path);
 
 // The file must be root's and writable by nobody else. Missing, untrusted or broken: no config, and the
 // caller answers `untested`.
-Loaded load_config(const std::string& path, const Build& build = {});
-
-// Whether a job that did not ask needs anything at all: with `when` not set or "requested" at the file's top,
-// nothing. Looks at lines, parses nothing; whatever is not plain (or not readable) is left to load_config().
-enum class FirstLook { nothing_to_do, look_closer };
-FirstLook first_look(std::string_view text);
-FirstLook first_look_at(const std::string& path);
+Loaded load_config(const std::string& path);
 
 // The first rule for an operation at a size on all of these nodes; nothing: no rule of the site's applies.
 const LimitRule* find_limit(const Config& config, const std::vector<std::string>& nodes,

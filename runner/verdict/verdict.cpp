@@ -21,8 +21,12 @@ constexpr std::array<int, 7> exit_codes{0, 1, 3, 4, 5, 6, 7};
 constexpr std::array<int, 7> gravity{0, 3, 4, 6, 5, 2, 1};
 constexpr std::array<std::string_view, 5> action_names{"allow", "warn", "fail-job", "strike", "drain"};
 constexpr std::array<std::string_view, 5> fate_names{"runs", "requeued", "held", "cancelled", "gone"};
-constexpr std::array<std::string_view, 4> operation_names{"all_reduce", "all_gather", "send/recv",
-                                                          "memory copy"};
+constexpr std::array<std::string_view, 8> operation_names{
+    "all_reduce",    "all_gather", "send/recv",          "memory copy",
+    "device memory", "peer copy",  "copy to the device", "copy from the device"};
+constexpr std::array<std::string_view, 8> operation_keys{"all_reduce",  "all_gather",    "send_recv",
+                                                         "memory_copy", "device_memory", "peer_copy",
+                                                         "to_device",   "from_device"};
 
 }  // namespace
 
@@ -57,9 +61,8 @@ std::string_view name(Operation op) {
   return operation_names[static_cast<std::size_t>(op)];
 }
 bool parse(std::string_view text, Operation& op) {
-  if (text == "send_recv" || text == "sendrecv") text = "send/recv";
-  if (text == "memory_copy") text = "memory copy";
-  return find(operation_names, text, op);
+  if (text == "sendrecv") text = "send_recv";
+  return find(operation_keys, text, op) || find(operation_names, text, op);
 }
 
 double bus_factor(Operation op, int ranks) {
@@ -71,6 +74,10 @@ double bus_factor(Operation op, int ranks) {
       return ranks < 2 ? 0 : (n - 1) / n;
     case Operation::send_recv:
     case Operation::memory_copy:
+    case Operation::device_memory:
+    case Operation::peer_copy:
+    case Operation::to_device:
+    case Operation::from_device:
       return 1;
   }
   return 0;

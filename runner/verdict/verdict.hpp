@@ -27,9 +27,21 @@ enum class Fate { runs, requeued, held, cancelled, gone };
 std::string_view name(Fate f);
 bool parse(std::string_view text, Fate& f);
 
-enum class Operation { all_reduce, all_gather, send_recv, memory_copy };
-std::string_view name(Operation op);               // "all_reduce", "all_gather", "send/recv", "memory copy"
-bool parse(std::string_view text, Operation& op);  // also "send_recv", "memory_copy"
+// memory_copy: of the host. device_memory: of a GPU. peer_copy: between two GPUs, both ways at once, the rate
+// of one way. to_device, from_device: over a GPU's link to the host.
+enum class Operation {
+  all_reduce,
+  all_gather,
+  send_recv,
+  memory_copy,
+  device_memory,
+  peer_copy,
+  to_device,
+  from_device
+};
+std::string_view name(
+    Operation op);  // "all_reduce", "all_gather", "send/recv", "memory copy", "device memory", ...
+bool parse(std::string_view text, Operation& op);  // also "send_recv", "memory_copy", ...
 
 // busbw / algbw for n ranks: nccl-tests' definition, doc/PERFORMANCE.md there.
 double bus_factor(Operation op, int ranks);

@@ -2,7 +2,7 @@
 // What a gate and its worker say to each other over one socket: a JSON object a line, each bounded.
 //   gate -> worker  {"do":"open","settings":{...},"ms":N}  {"do":"alone"|"measure","task":{...},"ms":N}
 //   {"do":"connect","place":{...},"ms":N} worker -> gate  {"stage":"open"}  {"beat":1}  {"opened":{...}}
-//   {"samples":{...}}  {"connected":1}  {"failed":{...}}
+//   {"figures":[...]}  {"samples":{...}}  {"connected":{...}}  {"failed":{...}}
 #include <optional>
 #include <string>
 #include <string_view>

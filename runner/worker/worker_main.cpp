@@ -47,24 +47,30 @@ std::int64_t waited_for_cpu() {
   return file ? waited : 0;
 }
 
+void note_load(engine::Samples& samples, double starved) {
+  samples.starved = starved;
+}
+void note_load(std::vector<engine::Figure>& figures, double starved) {
+  for (auto& figure : figures) figure.samples.starved = starved;
+}
+
 template <class Measure>
 auto measured_with_load(const Measure& measure) {
   const auto began = Clock::now();
   const auto waited = waited_for_cpu();
-  auto samples = measure();
+  auto measured = measure();
   const auto took = Nanoseconds(Clock::now() - began).count();
-  if (samples && took > 0)
-    samples->starved =
-        std::clamp(static_cast<double>(waited_for_cpu() - waited) / static_cast<double>(took), 0.0, 1.0);
-  return samples;
+  if (measured && took > 0)
+    note_load(
+        *measured,
+        std::clamp(static_cast<double>(waited_for_cpu() - waited) / static_cast<double>(took), 0.0, 1.0));
+  return measured;
 }
 
 template <class T>
 void answer(const char* key, engine::Measured<T>& measured) {
   if (!measured) {
     say({{"failed", measured.failure()}});
-  } else if constexpr (std::is_same_v<T, Unit>) {
-    say({{key, 1}});
   } else {
     say({{key, *measured}});
   }
@@ -76,25 +82,35 @@ std::string stage_of(const json& command) {
                                : task->at("operation").get<std::string>();
 }
 
-void obey(engine::Engine& engine, const json& command) {
+// The engine that the first command, `open`, names.
+engine::Engine& opened_by(std::unique_ptr<engine::Engine>& engine, const engine::Settings& settings) {
+  if (!engine) engine = engine::make_engine(settings.engine, beat);
+  if (!engine) throw std::invalid_argument("no engine is called " + printable(settings.engine, 40));
+  return *engine;
+}
+
+void obey(std::unique_ptr<engine::Engine>& engine, const json& command) {
   const auto what = command.at("do").get<std::string>();
   const auto deadline = Deadline::in(Milliseconds(command.at("ms").get<std::int64_t>()));
   say({{"stage", what}});
   ::prctl(PR_SET_NAME, ("nccl:" + stage_of(command)).c_str());  // for whoever looks at a node that hangs
   if (what == "open") {
-    auto opened = engine.open(command.at("settings").get<engine::Settings>(), deadline);
+    const auto settings = command.at("settings").get<engine::Settings>();
+    auto opened = opened_by(engine, settings).open(settings, deadline);
     answer("opened", opened);
+  } else if (!engine) {
+    throw std::invalid_argument("the first command is not open");
   } else if (what == "connect") {
-    auto connected = engine.connect(command.at("place").get<engine::Place>(), deadline);
+    auto connected = engine->connect(command.at("place").get<engine::Place>(), deadline);
     answer("connected", connected);
   } else if (what == "measure") {
     const auto task = command.at("task").get<engine::Task>();
-    auto samples = measured_with_load([&] { return engine.measure(task, deadline); });
+    auto samples = measured_with_load([&] { return engine->measure(task, deadline); });
     answer("samples", samples);
   } else if (what == "alone") {
     const auto task = command.at("task").get<engine::Task>();
-    auto samples = measured_with_load([&] { return engine.measure_alone(task, deadline); });
-    answer("samples", samples);
+    auto figures = measured_with_load([&] { return engine->measure_alone(task, deadline); });
+    answer("figures", figures);
   } else {
     throw std::invalid_argument("unknown command");
   }
@@ -104,13 +120,13 @@ void obey(engine::Engine& engine, const json& command) {
 
 int worker_main() {
   ::signal(SIGPIPE, SIG_IGN);
-  auto engine = engine::make_fabric_engine(beat);
+  std::unique_ptr<engine::Engine> engine;
   LineReader lines;
   std::array<char, 65'536> buffer{};
   for (;;) {
     while (auto line = lines.next()) {
       try {
-        obey(*engine, json::parse(*line));
+        obey(engine, json::parse(*line));
       } catch (const std::exception& e) {
         say({{"failed", engine::Failure{verdict::Class::untested, {e.what(), "the worker", ""}}}});
       }

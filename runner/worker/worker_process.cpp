@@ -109,19 +109,20 @@ Result<WorkerProcess> WorkerProcess::start(const Options& options) {
 }
 
 void WorkerProcess::open(const engine::Settings& settings, Clock::duration limit) {
-  say(command("open", {{"settings", settings}}, limit), "open", limit);
+  say(command("open", {{"settings", settings}}, limit), "open", limit, true);
 }
 void WorkerProcess::measure_alone(const engine::Task& task, Clock::duration limit) {
-  say(command("alone", {{"task", task}}, limit), verdict::name(task.operation).data(), limit);
+  say(command("alone", {{"task", task}}, limit), verdict::name(task.operation).data(), limit, true);
 }
 void WorkerProcess::connect(const engine::Place& place, Clock::duration limit) {
-  say(command("connect", {{"place", place}}, limit), "connect", limit);
+  say(command("connect", {{"place", place}}, limit), "connect", limit, false);
 }
 void WorkerProcess::measure(const engine::Task& task, Clock::duration limit) {
-  say(command("measure", {{"task", task}}, limit), verdict::name(task.operation).data(), limit);
+  say(command("measure", {{"task", task}}, limit), verdict::name(task.operation).data(), limit, false);
 }
 
-void WorkerProcess::say(const std::string& line, const char* stage, Clock::duration limit) {
+void WorkerProcess::say(const std::string& line, const char* stage, Clock::duration limit, bool alone) {
+  alone_ = alone;
   stage_ = stage;
   busy_ = true;
   began_ = last_sign_ = Clock::now();
@@ -153,14 +154,15 @@ void WorkerProcess::take(const std::string& line, std::vector<Event>& events) {
     if (j.contains("opened")) {
       events.emplace_back(Opened{j["opened"].get<engine::Opened>()});
     } else if (j.contains("connected")) {
-      events.emplace_back(Connected{});
+      events.emplace_back(Connected{j["connected"].get<engine::Connected>()});
+    } else if (j.contains("figures")) {
+      events.emplace_back(MeasuredAlone{j["figures"].get<std::vector<engine::Figure>>()});
     } else if (j.contains("samples")) {
       events.emplace_back(Measured{j["samples"].get<engine::Samples>()});
     } else {
       const auto failure = j.at("failed").get<engine::Failure>();
       // Waiting for peers, or losing them, may be the peers' fault; all else is this node's.
-      const bool alone = stage_ == "open" || stage_ == verdict::name(verdict::Operation::memory_copy);
-      const bool local = alone || failure.cls == verdict::Class::broken;
+      const bool local = alone_ || failure.cls == verdict::Class::broken;
       over_ = true;
       events.emplace_back(failed(failure.cls, failure.error.text(), local));
     }

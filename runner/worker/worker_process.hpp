@@ -43,7 +43,12 @@ std::vector<std::string> clean_environment(const char* const* environment);
 struct Opened {
   engine::Opened opened;
 };
-struct Connected {};
+struct Connected {
+  engine::Connected connected;
+};
+struct MeasuredAlone {
+  std::vector<engine::Figure> figures;
+};
 struct Measured {
   engine::Samples samples;
 };
@@ -54,7 +59,7 @@ struct Failed {
   bool
       local;  // the cause lies in this node: it crashed, it gave no sign of life, its devices can't be opened
 };
-using Event = std::variant<Opened, Connected, Measured, Failed>;
+using Event = std::variant<Opened, Connected, MeasuredAlone, Measured, Failed>;
 
 class WorkerProcess {
  public:
@@ -72,7 +77,7 @@ class WorkerProcess {
   void end();                                 // SIGTERM, 50 ms, SIGKILL; reaps
 
  private:
-  void say(const std::string& line, const char* stage, Clock::duration limit);
+  void say(const std::string& line, const char* stage, Clock::duration limit, bool alone);
   void take(const std::string& line, std::vector<Event>& events);
   Failed failed(verdict::Class cls, const std::string& text, bool local) const;
 
@@ -82,6 +87,7 @@ class WorkerProcess {
   Clock::duration open_limit_{}, silence_limit_{};
   std::string stage_ = "start";
   bool busy_ = false;            // a command is under way
+  bool alone_ = false;           // it needs no peer
   bool over_ = false;            // a failure was reported, nothing more comes
   Clock::time_point began_;      // of the stage
   Clock::time_point last_sign_;  // of life

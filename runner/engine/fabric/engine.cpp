@@ -97,7 +97,7 @@ Measured<Peer> FabricEngine::reach(const std::string& address, int rank, const c
   return peer;
 }
 
-Measured<Unit> FabricEngine::connect(const Place& place, Deadline deadline) {
+Measured<Connected> FabricEngine::connect(const Place& place, Deadline deadline) {
   if (!exchange_) return untested("the engine has not been opened");
   if (place.ranks < 1 || place.rank < 0 || place.rank >= place.ranks)
     return untested(fmt::format("rank {} of {} is no place in a ring", place.rank, place.ranks));
@@ -105,7 +105,8 @@ Measured<Unit> FabricEngine::connect(const Place& place, Deadline deadline) {
   ranks_ = place.ranks;
   Neighbours ring;
   ring.self = rank_;
-  if (ranks_ > 1 && place.next.empty() && place.previous.empty()) return Unit{};  // no ring: for pairs only
+  if (ranks_ > 1 && place.next.empty() && place.previous.empty())
+    return Connected{};  // no ring: for pairs only
   if (ranks_ > 1) {
     auto next = reach(place.next, (rank_ + 1) % ranks_, "next");
     if (!next) return next.failure();
@@ -116,11 +117,11 @@ Measured<Unit> FabricEngine::connect(const Place& place, Deadline deadline) {
     auto greeted = exchange_->greet(ring, deadline);
     if (!greeted) {
       failed_ = true;
-      return greeted;
+      return greeted.failure();
     }
   }
   ring_ = std::move(ring);
-  return Unit{};
+  return Connected{};
 }
 
 Measured<Neighbours> FabricEngine::neighbours_for(const Task& task) {
@@ -133,15 +134,22 @@ Measured<Neighbours> FabricEngine::neighbours_for(const Task& task) {
   return Neighbours{rank_, *partner, *partner};
 }
 
-Measured<Samples> FabricEngine::measure_alone(const Task& task, Deadline deadline) {
+Measured<std::vector<Figure>> FabricEngine::measure_alone(const Task& task, Deadline deadline) {
   if (task.operation != Operation::memory_copy)
     return untested(fmt::format("{} can't be measured on one node alone", verdict::name(task.operation)));
   if (task.iterations < 1 || task.warmups < 0) return untested("a task needs at least one iteration");
-  return memory_copy(task, settings_.most_bytes, heartbeat_, deadline);
+  auto samples = memory_copy(task, settings_.most_bytes, heartbeat_, deadline);
+  if (!samples) return samples.failure();
+  Figure figure;
+  figure.operation = Operation::memory_copy;
+  figure.samples = std::move(*samples);
+  return std::vector<Figure>{std::move(figure)};
 }
 
 Measured<Samples> FabricEngine::measure(const Task& task, Deadline deadline) {
-  if (task.operation == Operation::memory_copy) return measure_alone(task, deadline);
+  if (task.operation != Operation::all_reduce && task.operation != Operation::all_gather &&
+      task.operation != Operation::send_recv)
+    return untested(fmt::format("{} is none between nodes", verdict::name(task.operation)));
   if (task.iterations < 1 || task.warmups < 0) return untested("a task needs at least one iteration");
   if (!exchange_) return untested("the engine has not been opened");
   if (failed_) return untested("an earlier task failed in this worker", "start a fresh one");
@@ -226,8 +234,8 @@ Wrong FabricEngine::verify(const Task& task, const Schedule& schedule) {
     case Operation::send_recv:
       words(0, schedule.output_bytes(), task.partner_rank);
       break;
-    case Operation::memory_copy:
-      break;
+    default:
+      break;  // measure() refuses the others
   }
   return wrong;
 }

@@ -24,9 +24,9 @@ class FabricEngine final : public Engine {
   ~FabricEngine() override;
 
   Measured<Opened> open(const Settings& settings, Deadline deadline) override;
-  Measured<Unit> connect(const Place& place, Deadline deadline) override;
+  Measured<Connected> connect(const Place& place, Deadline deadline) override;
   Measured<Samples> measure(const Task& task, Deadline deadline) override;
-  Measured<Samples> measure_alone(const Task& task, Deadline deadline) override;
+  Measured<std::vector<Figure>> measure_alone(const Task& task, Deadline deadline) override;
 
  private:
   Measured<Peer> reach(const std::string& address, int rank, const char* role);

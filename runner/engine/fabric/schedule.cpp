@@ -46,7 +46,7 @@ Schedule::Schedule(Operation operation, int rank, int ranks, std::uint64_t bytes
     case Operation::send_recv:
       steps_ = 1;
       break;
-    case Operation::memory_copy:
+    default:
       break;
   }
   chunk_ =

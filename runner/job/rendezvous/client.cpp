@@ -268,9 +268,7 @@ class Client::Impl {
       return;
     }
     trouble_.clear();
-    auto channel = Channel::make(*target.secret, Direction::to_root);
-    if (!channel) return give_up(target, channel.error().text(), false);
-    target.channel.emplace(std::move(*channel));
+    target.channel.emplace(*target.secret, Direction::to_root);
     target.stage = Stage::waiting;
     target.since = Clock::now();
     const std::string bytes = plain_frame(Reserved::hello, hello_text(answer.text));

@@ -1,11 +1,10 @@
 #include "job/rendezvous/frame.hpp"
 
 #include <fmt/format.h>
-#include <openssl/core_names.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
+#include <nettle/hmac.h>
+#include <nettle/memops.h>
 
-#include <array>
+#include <cstring>
 
 namespace nccl_check::rendezvous {
 namespace {
@@ -73,43 +72,35 @@ Result<std::optional<Frame>> take_plain(std::string_view& bytes) {
   return std::optional<Frame>{std::move(frame)};
 }
 
-void Channel::FreeContext::operator()(void* context) const {
-  ::EVP_MAC_CTX_free(static_cast<EVP_MAC_CTX*>(context));
+// The context holds what follows from the secret.
+void Channel::WipeContext::operator()(hmac_sha256_ctx* context) const {
+  ::explicit_bzero(context, sizeof *context);
+  delete context;
 }
 
-Result<Channel> Channel::make(const Secret& secret, Direction outgoing) {
-  // Looked up once: a fetch costs more than the HMAC of a short message.
-  static EVP_MAC* const algorithm = ::EVP_MAC_fetch(nullptr, "HMAC", nullptr);
-  Channel channel(outgoing);
-  if (algorithm != nullptr) channel.context_.reset(::EVP_MAC_CTX_new(algorithm));
-  std::array<char, 7> digest{"SHA256"};
-  const std::array<OSSL_PARAM, 2> parameters{
-      ::OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest.data(), 0),
-      ::OSSL_PARAM_construct_end()};
-  if (!channel.context_ || ::EVP_MAC_init(static_cast<EVP_MAC_CTX*>(channel.context_.get()), secret.data(),
-                                          Secret::size, parameters.data()) != 1)
-    return Error{"OpenSSL gives no HMAC-SHA256", "", "look at the OpenSSL configuration of this host"};
-  return channel;
+Channel::Channel(const Secret& secret, Direction outgoing)
+    : outgoing_(outgoing), context_(new hmac_sha256_ctx) {
+  ::hmac_sha256_set_key(context_.get(), Secret::size, secret.data());
 }
 
-bool Channel::mac(Direction direction, std::string_view header, std::string_view payload,
-                  unsigned char* out) {
-  auto* context = static_cast<EVP_MAC_CTX*>(context_.get());
+std::array<unsigned char, mac_bytes> Channel::mac(Direction direction, std::string_view header,
+                                                  std::string_view payload) {
   const auto update = [&](std::string_view part) {
-    return ::EVP_MAC_update(context, reinterpret_cast<const unsigned char*>(part.data()), part.size()) == 1;
+    ::hmac_sha256_update(context_.get(), part.size(), reinterpret_cast<const std::uint8_t*>(part.data()));
   };
   const char way = static_cast<char>(direction);
-  std::size_t length = 0;
-  // No key: the one given before is used again.
-  return ::EVP_MAC_init(context, nullptr, 0, nullptr) == 1 && update({&way, 1}) && update(header) &&
-         update(payload) && ::EVP_MAC_final(context, out, &length, mac_bytes) == 1 && length == mac_bytes;
+  update({&way, 1});
+  update(header);
+  update(payload);
+  std::array<unsigned char, mac_bytes> code{};
+  ::hmac_sha256_digest(context_.get(), code.size(), code.data());  // and begins anew with the same key
+  return code;
 }
 
 Status Channel::seal(std::uint16_t type, std::string_view payload, std::string& out) {
   if (payload.size() > most_payload(outgoing_)) return too_large(payload.size(), most_payload(outgoing_));
   const std::string header = encode({static_cast<std::uint32_t>(payload.size()), type, sent_});
-  std::array<unsigned char, mac_bytes> code{};
-  if (!mac(outgoing_, header, payload, code.data())) return Error{"OpenSSL could not sign a message", "", ""};
+  const auto code = mac(outgoing_, header, payload);
   ++sent_;
   out.reserve(out.size() + header_bytes + payload.size() + mac_bytes);
   out += header;
@@ -130,10 +121,8 @@ Result<std::optional<Frame>> Channel::take(std::string_view& bytes) {
   const std::size_t size = header_bytes + header.length + mac_bytes;
   if (bytes.size() < size) return std::optional<Frame>{};
   const auto payload = bytes.substr(header_bytes, header.length);
-  std::array<unsigned char, mac_bytes> code{};
-  if (!mac(incoming, bytes.substr(0, header_bytes), payload, code.data()))
-    return Error{"OpenSSL could not check a message", "", ""};
-  if (::CRYPTO_memcmp(code.data(), bytes.data() + header_bytes + header.length, mac_bytes) != 0)
+  const auto code = mac(incoming, bytes.substr(0, header_bytes), payload);
+  if (::memeql_sec(code.data(), bytes.data() + header_bytes + header.length, mac_bytes) != 1)
     return Error{fmt::format("message {} is not signed with the node's secret", received_), "", ""};
   ++received_;
   Frame frame{header.type, std::string(payload)};

@@ -6,6 +6,7 @@
 // The HMAC, under the node's secret, is over direction, sequence, type, length and payload. Each direction
 // counts its frames from 0, so that nothing can be replayed, reordered, reflected or left out. The first
 // words of a handshake, before there is a shared secret, are plain: sequence 0, no HMAC.
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,6 +15,8 @@
 
 #include "base/result.hpp"
 #include "job/rendezvous/secret.hpp"
+
+struct hmac_sha256_ctx;  // nettle's
 
 namespace nccl_check::rendezvous {
 
@@ -58,20 +61,20 @@ Result<std::optional<Frame>> take_plain(std::string_view& bytes);
 // One node's authenticated connection, seen from one of its ends.
 class Channel {
  public:
-  static Result<Channel> make(const Secret& secret, Direction outgoing);
+  Channel(const Secret& secret, Direction outgoing);
 
   Status seal(std::uint16_t type, std::string_view payload, std::string& out);  // appends the frame
   Result<std::optional<Frame>> take(std::string_view& bytes);
 
  private:
-  struct FreeContext {
-    void operator()(void* context) const;
+  struct WipeContext {
+    void operator()(hmac_sha256_ctx* context) const;
   };
-  explicit Channel(Direction outgoing) : outgoing_(outgoing) {}
-  bool mac(Direction direction, std::string_view header, std::string_view payload, unsigned char* out);
+  std::array<unsigned char, mac_bytes> mac(Direction direction, std::string_view header,
+                                           std::string_view payload);
 
   Direction outgoing_;
-  std::unique_ptr<void, FreeContext> context_;  // EVP_MAC_CTX, keyed
+  std::unique_ptr<hmac_sha256_ctx, WipeContext> context_;  // keyed
   std::uint64_t sent_ = 0;
   std::uint64_t received_ = 0;
 };

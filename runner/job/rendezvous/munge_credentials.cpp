@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <munge.h>
-#include <openssl/crypto.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -261,7 +260,7 @@ std::vector<Answer> MungeCredentials::answers() {
     out.push_back(std::move(one));
     if (!asked_.empty()) asked_.pop_front();  // answers keep the order of the requests
   }
-  if (!out.empty()) ::OPENSSL_cleanse(buffer.data(), buffer.size());
+  if (!out.empty()) ::explicit_bzero(buffer.data(), buffer.size());
   if (ended_) {
     for (const auto ticket : asked_)
       out.push_back({ticket, Answer::Problem::unavailable, "the process that talks to munged has ended", "",

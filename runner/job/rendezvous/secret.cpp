@@ -1,7 +1,6 @@
 #include "job/rendezvous/secret.hpp"
 
 #include <fmt/format.h>
-#include <openssl/crypto.h>
 #include <sys/random.h>
 
 #include <cerrno>
@@ -50,11 +49,11 @@ std::string Secret::hex() const {
 }
 
 Secret::~Secret() {
-  OPENSSL_cleanse(bytes_.data(), size);
+  ::explicit_bzero(bytes_.data(), size);
 }
 
 void wipe(std::string& text) {
-  OPENSSL_cleanse(text.data(), text.size());
+  ::explicit_bzero(text.data(), text.size());
   text.clear();
 }
 

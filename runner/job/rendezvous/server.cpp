@@ -336,12 +336,11 @@ class Server::Impl {
     Connection& connection = at->second;
     auto judged = judge(answer, setup_.job, port_, setup_.accepted);
     if (auto* refused = std::get_if<Refused>(&judged)) {
-      if (refused->from) give_channel(connection, refused->from->secret);
+      if (refused->from) connection.channel.emplace(refused->from->secret, Direction::to_node);
       return refuse(answer.ticket, refused->refusal);
     }
     const auto& hello = std::get<Hello>(judged);
-    if (!give_channel(connection, hello.secret))
-      return refuse(answer.ticket, {Refusal::Code::unavailable, "OpenSSL gives no HMAC-SHA256 at the root"});
+    connection.channel.emplace(hello.secret, Direction::to_node);
     const auto number_of = numbers_.find(hello.node);
     if (number_of == numbers_.end())
       return refuse(answer.ticket,
@@ -354,13 +353,6 @@ class Server::Impl {
     std::string bytes;
     if (connection.channel->seal(number(Reserved::welcome), {}, bytes))
       write(answer.ticket, connection, std::move(bytes));
-  }
-
-  static bool give_channel(Connection& connection, const Secret& secret) {
-    auto channel = Channel::make(secret, Direction::to_node);
-    if (!channel) return false;
-    connection.channel.emplace(std::move(*channel));
-    return true;
   }
 
   bool room_for(std::uint64_t id, int node) {

@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "job/session/node_scope.hpp"
 #include "report/lines.hpp"
 
 namespace nccl_check::job {
@@ -113,6 +114,11 @@ void Coordinator::message(std::size_t node, MessageType type, std::string_view p
       auto answer = decode<Answer>(payload);
       if (!answer) return unfit(answer.error());
       if (answer->id != member.expected || !pending_.contains(node)) break;  // of a round that is over
+      if (type == MessageType::connected && network_.empty()) {
+        network_ = answer->connected.network;
+        if (!answer->connected.remark.empty())
+          network_ += (network_.empty() ? "" : "; ") + answer->connected.remark;
+      }
       samples_[node] = std::move(answer->samples);
       pending_.erase(node);
       break;
@@ -350,36 +356,24 @@ void Coordinator::end_opening(Clock::time_point now) {
   std::set<std::size_t> again;
   for (auto i : ranks_) {
     auto& member = members_[i];
-    if (!member.ready->alone) continue;
-    const auto& alone = *member.ready->alone;
-    const auto limit = member.join->limits.find(Operation::memory_copy);
-    const auto values = verdict::rates(Operation::memory_copy, 1, alone.bytes, alone.times);
-    if (alone.wrong > 0) {
-      fault(i, Class::corrupt, true,
-            fmt::format("memory copy: {} wrong elements, first {}", alone.wrong, alone.first_wrong),
-            fmt::format("corrupt memory copy, {} wrong", alone.wrong));
-      blame = true;
-      continue;
-    }
-    if (limit == member.join->limits.end() || limit->second.busbw <= 0) continue;
-    const auto judgement = judged(values, limit->second.busbw);
-    if (!judgement.slow()) {
-      member.ready->alone.reset();
-      continue;
-    }
-    if (++member.alone_slow < 2) {
+    member.held = std::max(member.ready->description.ranks, 1);
+    if (member.ready->alone.empty()) continue;
+    member.figures = std::exchange(member.ready->alone, {});
+    for (const auto& figure : member.figures)
+      if (figure.operation == Operation::all_reduce) member.inside = figure.ceiling;
+    const auto finding = judge_figures(member.figures, member.join->limits, member.suspect);
+    if (finding.cls == Class::pass) continue;
+    if (finding.cls == Class::slow && !member.suspect) {
+      member.suspect = finding.slow;
       again.insert(i);
       continue;
     }
-    fault(i, Class::slow, true,
-          fmt::format("memory copy {} GB/s, limit {} ({})", format_rate(judgement.estimate),
-                      format_rate(limit->second.busbw), limit->second.source),
-          fmt::format("slow memory copy {} < {} GB/s", format_rate(judgement.estimate),
-                      format_rate(limit->second.busbw)));
-    verdict_.nodes.back().busbw = judgement.estimate;
-    verdict_.nodes.back().limit = limit->second.busbw;
+    fault(i, finding.cls, true, finding.detail, finding.reason);
+    verdict_.nodes.back().busbw = finding.busbw;
+    verdict_.nodes.back().limit = finding.limit;
     blame = true;
   }
+  take_node_scope();
   if (blame) return conclude(now);
   if (!again.empty()) {  // never on one measurement: once more in a fresh worker
     phase_ = Phase::rechecking;
@@ -400,11 +394,13 @@ void Coordinator::begin_connecting(Clock::time_point now) {
   phase_ = Phase::connecting;
   const auto limit = std::min<Clock::duration>(std::chrono::seconds(4), left_of(now) / 3);
   const auto n = ranks_.size();
+  const int all = ranks_in(ranks_);
+  for (int next = 0; auto i : ranks_) next = (members_[i].first_rank = next) + members_[i].held;
   const auto address = [&](std::size_t rank) { return members_[ranks_[rank % n]].ready->address; };
   for (std::size_t r = 0; r < n; ++r) {
     expect_answer(ranks_[r]);
     Connect connect{members_[ranks_[r]].expected, {}, limit_ms(limit)};
-    connect.place = {static_cast<int>(r), static_cast<int>(n), "", "", address(0)};
+    connect.place = {members_[ranks_[r]].first_rank, all, "", "", address(0)};
     if (settings_.collective != Operation::send_recv) {
       connect.place.next = address(r + 1);
       connect.place.previous = address(r + n - 1);
@@ -425,7 +421,7 @@ void Coordinator::begin_measuring(Clock::time_point now) {
   phase_ = Phase::measuring;
   const auto first = combined(settings_.collective, ranks_);
   const double seen = first.empty() ? 0 : first.front();
-  const double factor = verdict::bus_factor(settings_.collective, static_cast<int>(ranks_.size()));
+  const double factor = verdict::bus_factor(settings_.collective, ranks_in(ranks_));
   if (settings_.size != 0) {
     bytes_ = std::min(settings_.size, settings_.most_bytes);
   } else {
@@ -541,10 +537,8 @@ void Coordinator::begin_restarting(const std::set<std::size_t>& nodes, Clock::ti
     spent_.erase(i);
     expect_answer(i);
     members_[i].ready.reset();
-    const auto rank = std::find(ranks_.begin(), ranks_.end(), i) - ranks_.begin();
     send(i, MessageType::restart,
-         encode(
-             Restart{members_[i].expected, false, static_cast<int>(rank), static_cast<int>(ranks_.size())}));
+         encode(Restart{members_[i].expected, false, members_[i].first_rank, ranks_in(ranks_)}));
   }
   await(nodes, std::min<Clock::duration>(open_limit, left_of(now) / 2), now);
   tick(now);
@@ -552,6 +546,7 @@ void Coordinator::begin_restarting(const std::set<std::size_t>& nodes, Clock::ti
 
 void Coordinator::begin_pairing(Clock::time_point now) {
   phase_ = Phase::pairing;
+  ++round_;
   samples_.clear();
   pending_.clear();
   // A round may take two fifths of what is left, but two seconds in any case, so that there is time for the
@@ -574,13 +569,14 @@ void Coordinator::measure_pair(Pair& pair, int warmups, int iterations, Clock::t
   measure.task.warmups = warmups;
   measure.task.iterations = iterations;
   measure.task.seed = ++last_seed_;
+  measure.task.round = round_;
   measure.limit_ms = limit_ms(phase_limit_ - now);
-  for (auto [self, other, other_rank] : {std::tuple{a, b, pair.nodes.b}, std::tuple{b, a, pair.nodes.a}}) {
+  for (auto [self, other] : {std::pair{a, b}, std::pair{b, a}}) {
     if (!members_[self].ready || !members_[other].ready) continue;  // advance_pair() sees it
     expect_answer(self);
     measure.id = members_[self].expected;
     measure.task.partner = members_[other].ready->address;
-    measure.task.partner_rank = static_cast<int>(other_rank);
+    measure.task.partner_rank = members_[other].first_rank;
     samples_.erase(self);
     pending_.insert(self);
     send(self, MessageType::measure, encode(measure));
@@ -637,6 +633,7 @@ void Coordinator::advance_pair(Pair& pair, Clock::time_point now) {
     if (samples.wrong > 0 && first_wrong_.empty())
       first_wrong_ = members_[i].node + ": " + samples.first_wrong;
   }
+  note_rails(pair);
   const auto speed = pair.limit > 0 ? judged(pair.values, pair.limit) : verdict::Judgement{};
   pair.cpu = std::min(pair.cpu, (1 - samples_[nodes[0]].starved) * (1 - samples_[nodes[1]].starved));
   const bool enough = pair.values.size() >= verdict::Rule{}.least_slow;
@@ -650,6 +647,31 @@ void Coordinator::advance_pair(Pair& pair, Clock::time_point now) {
     return pair_over(pair, Finding::failed);
   }
   pair_over(pair, Finding::slow);
+}
+
+// A pair is as fast as its slowest rail. Where one of several is much slower than the rest, its devices are
+// named for both nodes; who of the two is to blame, other pairs tell.
+void Coordinator::note_rails(const Pair& pair) {
+  constexpr double much = 0.8;
+  const auto nodes = members_of(pair);
+  const auto count = std::min(samples_[nodes[0]].rails.size(), samples_[nodes[1]].rails.size());
+  if (count < 2) return;
+  std::vector<double> rates;
+  for (std::size_t k = 0; k < count; ++k) {
+    const auto slowest =
+        verdict::combine(std::vector{samples_[nodes[0]].rails[k].times, samples_[nodes[1]].rails[k].times});
+    if (!slowest) return;
+    rates.push_back(
+        median(verdict::rates(Operation::send_recv, 2, samples_[nodes[0]].bytes / count, *slowest)));
+  }
+  const auto slow = static_cast<std::size_t>(std::min_element(rates.begin(), rates.end()) - rates.begin());
+  const double usual = median(rates);
+  for (auto i : nodes)
+    members_[i].slow_rail =
+        rates[slow] < much * usual
+            ? fmt::format(", slowest on {}: {} GB/s of the usual {}", samples_[i].rails[slow].device,
+                          format_rate(rates[slow]), format_rate(usual))
+            : "";
 }
 
 void Coordinator::end_pairing(Clock::time_point now) {
@@ -681,6 +703,60 @@ void Coordinator::fault(std::size_t node, const Failed& failed) {
         fmt::format("{} {}", verdict::name(failed.cls), failed.text));
 }
 
+int Coordinator::ranks_in(const std::vector<std::size_t>& nodes) const {
+  int ranks = 0;
+  for (auto i : nodes) ranks += members_[i].held;
+  return ranks;
+}
+
+// The bus bandwidth of a check without other nodes: the slowest node's.
+void Coordinator::take_node_scope() {
+  if (settings_.job_scope && ranks_.size() > 1) return;
+  for (auto i : ranks_) {
+    const auto* figure = main_figure(members_[i].figures);
+    if (figure == nullptr || figure->ranks < 2) continue;
+    const double rate = figure_rate(*figure);
+    if (verdict_.busbw > 0 && rate >= verdict_.busbw) continue;
+    verdict_.busbw = rate;
+    verdict_.limit = figure_limit(*figure, members_[i].join->limits).busbw;
+  }
+}
+
+std::string Coordinator::place_text() const {
+  const auto& ready = members_[ranks_.front()].ready;
+  const std::string device = ready ? printable(ready->description.device_text, 60) : "";
+  const std::size_t n = ranks_.size();
+  if (!ready || ready->description.engine != "nccl")
+    return fmt::format("on {} nodes{}", n, device.empty() ? "" : " over " + device);
+  const int held = members_[ranks_.front()].held;
+  const bool alike =
+      std::all_of(ranks_.begin(), ranks_.end(), [&](auto i) { return members_[i].held == held; });
+  if (n == 1) return fmt::format("on {} {}", held, device);
+  return alike ? fmt::format("on {}x{} {}", n, held, device)
+               : fmt::format("on {} {} of {} nodes", ranks_in(ranks_), device, n);
+}
+
+// Of the nodes' own figures: the slowest node's, by what stands for a node.
+std::string Coordinator::alone_text() const {
+  std::optional<std::size_t> slowest;
+  std::size_t measured = 0;
+  const auto main = [&](std::size_t i) { return main_figure(members_[i].figures); };
+  for (auto i : ranks_) {
+    if (main(i) == nullptr) continue;
+    ++measured;
+    if (!slowest || figure_rate(*main(i)) < figure_rate(*main(*slowest))) slowest = i;
+  }
+  if (!slowest) return "";
+  const auto& member = members_[*slowest];
+  const auto* figure = main(*slowest);
+  std::string text = figure_text(*figure, figure_limit(*figure, member.join->limits));
+  const bool gpus = member.ready && member.ready->description.engine == "nccl";
+  if (gpus && figure->ranks < 2) text += ", one GPU, so there is no bus bandwidth";
+  if (measured > 1)
+    text = fmt::format("{} nodes measured alone, the slowest is {}: {}", measured, member.node, text);
+  return text;
+}
+
 // What was measured, and what went wrong while it was.
 std::string Coordinator::measured_text() const {
   std::vector<std::string> parts;
@@ -694,13 +770,13 @@ std::string Coordinator::measured_text() const {
     add_limit(limit_of(Operation::send_recv, ranks_));
   }
   if (!values_.empty()) {
-    const auto& device = members_[ranks_.front()].ready;
-    parts.push_back(fmt::format("{} {} on {} nodes{}: {} GB/s busbw", verdict::name(settings_.collective),
-                                format_size(bytes_), ranks_.size(),
-                                device ? " over " + printable(device->description.device_text, 60) : "",
-                                format_rate(verdict_.busbw)));
+    parts.push_back(fmt::format("{} {} {}: {} GB/s busbw", verdict::name(settings_.collective),
+                                format_size(bytes_), place_text(), format_rate(verdict_.busbw)));
     add_limit(limit_of(settings_.collective, ranks_));
   }
+  if (!network_.empty()) parts.push_back("over " + network_);
+  if (parts.empty())
+    if (auto alone = alone_text(); !alone.empty()) parts.push_back(alone);
   std::string text = join(parts, ", ");
   if (!hang_text_.empty()) text += (text.empty() ? "" : "; ") + hang_text_;
   if (wrong_ > 0) text += fmt::format("; {} wrong elements, first {}", wrong_, first_wrong_);
@@ -747,8 +823,8 @@ void Coordinator::conclude(Clock::time_point now) {
       text += "; the time was over before a culprit could be looked for";
     }
   }
-  if (verdict_.cls == Class::pass && !values_.empty() && settings_.wanted_busbw > 0 &&
-      median(values_) < settings_.wanted_busbw) {
+  if (verdict_.cls == Class::pass && verdict_.busbw > 0 && settings_.wanted_busbw > 0 &&
+      localizing_ == Class::pass && verdict_.busbw < settings_.wanted_busbw) {
     verdict_.cls = Class::slow;
     verdict_.job_at_fault = true;
     text += fmt::format(", the job wanted {} (busbw=)", format_rate(settings_.wanted_busbw));
@@ -780,7 +856,8 @@ void Coordinator::accuse(const localization::Suspect& culprit) {
   std::string detail;
   std::string reason;
   if (culprit.cls == Class::slow) {
-    detail = fmt::format("{}, limit {} ({})", culprit.measured, format_rate(limit.busbw), limit.source);
+    detail = fmt::format("{}{}, limit {} ({})", culprit.measured, members_[i].slow_rail,
+                         format_rate(limit.busbw), limit.source);
     reason = fmt::format("slow send/recv {} < {} GB/s with {}", format_rate(culprit.busbw),
                          format_rate(limit.busbw), fmt::join(partners, ","));
   } else {
@@ -822,8 +899,8 @@ void Coordinator::begin_acting(Clock::time_point now) {
   pending_.clear();
   failures_.clear();
   VerdictMessage message;
-  // It goes to every node, so it is bounded, however many peers are missing: culprits first, whom the nodes decide by. The
-  // lines, which come with the last word, name all.
+  // It goes to every node, so it is bounded, however many peers are missing: culprits first, whom the nodes
+  // decide by. The lines, which come with the last word, name all.
   message.job = verdict_;
   auto& told = message.job.nodes;
   std::stable_partition(told.begin(), told.end(), [](const auto& node) { return node.culprit; });
@@ -935,7 +1012,7 @@ std::vector<double> Coordinator::combined(Operation operation, const std::vector
   for (auto i : nodes) times.push_back(samples_[i].times);
   const auto slowest = verdict::combine(times);
   if (!slowest) return {};
-  return verdict::rates(operation, static_cast<int>(nodes.size()), samples_[nodes.back()].bytes, *slowest);
+  return verdict::rates(operation, ranks_in(nodes), samples_[nodes.back()].bytes, *slowest);
 }
 
 // By its own configuration; where that says nothing, a share of what its network devices carry by their own
@@ -947,8 +1024,12 @@ Limit Coordinator::node_limit(Operation operation, std::size_t node) const {
   if (found != member.join->limits.end() && found->second.busbw > 0) return found->second;
   if (operation == Operation::memory_copy || !member.ready || member.ready->description.line_rate <= 0)
     return {};
-  return {line_share * member.ready->description.line_rate,
-          fmt::format("{} of {}", line_share, printable(member.ready->description.line_text, 60))};
+  const auto& description = member.ready->description;
+  // A collective's data passes within the node, too.
+  if (member.inside > 0 && member.inside < description.line_rate && operation != Operation::send_recv)
+    return {line_share * member.inside, fmt::format("{} of what the node's GPUs carry", line_share)};
+  return {line_share * description.line_rate,
+          fmt::format("{} of {}", line_share, printable(description.line_text, 60))};
 }
 
 // The lowest of the nodes' limits: what all of them together can be asked for. None, where one node has none.

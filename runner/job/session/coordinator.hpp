@@ -74,8 +74,13 @@ class Coordinator {
     std::string gone;   // why it is not here
     std::optional<Join> join;
     std::optional<Ready> ready;
-    bool part = false;           // its worker takes part
-    int alone_slow = 0;          // how often its node scope was slow
+    bool part = false;                    // its worker takes part
+    int held = 1;                         // ranks that its worker holds
+    int first_rank = 0;                   // the first of them, among all
+    double inside = 0;                    // GB/s that its ranks can exchange among themselves; 0: unknown
+    std::vector<engine::Figure> figures;  // of its node scope, the last ones
+    std::optional<std::set<std::string>> suspect;  // those of them that were slow once
+    std::string slow_rail;       // which of its ranks was much slower than the others, in a pair
     std::uint32_t expected = 0;  // id of the command whose answer is awaited
   };
   struct Pair {
@@ -109,6 +114,7 @@ class Coordinator {
   bool take_faults(Clock::time_point now);  // of a round of all nodes; true: the check goes another way
   void advance_pair(Pair& pair, Clock::time_point now);
   void measure_pair(Pair& pair, int warmups, int iterations, Clock::time_point now);
+  void note_rails(const Pair& pair);
   void pair_over(Pair& pair, localization::Finding finding, std::vector<std::size_t> lost = {});
   [[nodiscard]] std::array<std::size_t, 2> members_of(const Pair& pair) const {
     return {ranks_[pair.nodes.a], ranks_[pair.nodes.b]};
@@ -132,7 +138,11 @@ class Coordinator {
   [[nodiscard]] std::vector<std::string> lines(verdict::Fate fate) const;
   [[nodiscard]] std::uint64_t size_for(double seen, double limit, double least, double factor) const;
   [[nodiscard]] std::optional<std::size_t> first_here() const;
+  [[nodiscard]] int ranks_in(const std::vector<std::size_t>& nodes) const;
   [[nodiscard]] std::string measured_text() const;
+  [[nodiscard]] std::string alone_text() const;
+  [[nodiscard]] std::string place_text() const;  // "on 4 nodes over hs0 (net)", "on 4x8 NVIDIA H200"
+  void take_node_scope();
   bool mismatched(const std::vector<std::size_t>& nodes, bool versions);
   std::size_t index_of(const std::string& node) const;
 
@@ -153,6 +163,8 @@ class Coordinator {
   std::vector<double> values_;  // busbw of the collective, per iteration
   std::uint64_t wrong_ = 0;
   std::string first_wrong_;
+  std::string network_;         // what carries the data between the nodes, and what is to be said of that
+  int round_ = 0;               // of pairing
   std::set<std::size_t> busy_;  // of pairs that were slow, and whose CPUs explain it
   double slowest_pair_ = 0;     // GB/s, of the pairs that were found fast
   std::string hang_text_;

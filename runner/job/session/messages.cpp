@@ -23,6 +23,8 @@ namespace nccl_check::job {
 
 using nlohmann::json;
 
+constexpr std::size_t most_figures = 1024;  // 16 GPUs, each pair of them: 168
+
 NLOHMANN_JSON_SERIALIZE_ENUM(Participation, {{Participation::untested, "untested"},
                                              {Participation::measure, "measure"},
                                              {Participation::reuse, "reuse"},
@@ -54,13 +56,16 @@ static void from_json(const json& j, Join& v) {
 
 static void to_json(json& j, const Ready& v) {
   j = engine::Opened{v.description, v.address};
-  j["alone"] = v.alone ? json(*v.alone) : json();
+  j["alone"] = v.alone;
 }
 static void from_json(const json& j, Ready& v) {
   auto opened = j.get<engine::Opened>();
   v.description = std::move(opened.description);
   v.address = std::move(opened.address);
-  if (!j.at("alone").is_null()) v.alone = j.at("alone").get<engine::Samples>();
+  const auto& alone = j.at("alone");
+  if (!alone.is_array() || alone.size() > most_figures)
+    throw std::invalid_argument("alone: no list of at most 1024");
+  v.alone = alone.get<std::vector<engine::Figure>>();
 }
 
 static void to_json(json& j, const VerdictMessage& v) {
@@ -75,7 +80,7 @@ static void from_json(const json& j, VerdictMessage& v) {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Connect, id, place, limit_ms)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Measure, id, task, limit_ms)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Restart, id, alone, rank, ranks)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Answer, id, samples)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Answer, id, samples, connected)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Failed, id, cls, stage, text, local)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Acted, text, drained, job_fails)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FailJob, requeued, held, cancelled, hold, avoid, out)

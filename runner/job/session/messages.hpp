@@ -52,7 +52,7 @@ struct Join {
 struct Ready {
   engine::Description description;
   std::string address;
-  std::optional<engine::Samples> alone;  // node scope: memory_copy
+  std::vector<engine::Figure> alone;  // node scope; empty: it was not measured
 };
 
 struct Connect {
@@ -76,7 +76,8 @@ struct Restart {
 
 struct Answer {
   std::uint32_t id = 0;
-  engine::Samples samples;  // empty for connected
+  engine::Samples samples;      // of measured
+  engine::Connected connected;  // of connected
 };
 
 struct Failed {

@@ -59,21 +59,21 @@ void Participant::take(const worker::Event& event) {
     }
     if (place_) return worker_->connect(*place_, settings_.deadline.left());
     stage_ = "waiting for peers";
-    hooks_.send(MessageType::ready, encode(Ready{*description_, address_, std::nullopt}));
+    hooks_.send(MessageType::ready, encode(Ready{*description_, address_, {}}));
+  } else if (const auto* alone = std::get_if<worker::MeasuredAlone>(&event)) {
+    stage_ = "waiting for peers";
+    measuring_alone_ = false;
+    hooks_.send(MessageType::ready, encode(Ready{*description_, address_, alone->figures}));
   } else if (const auto* measured = std::get_if<worker::Measured>(&event)) {
     stage_ = "waiting for peers";
-    if (measuring_alone_) {
-      measuring_alone_ = false;
-      return hooks_.send(MessageType::ready, encode(Ready{*description_, address_, measured->samples}));
-    }
-    hooks_.send(MessageType::measured, encode(Answer{id_, measured->samples}));
-  } else if (std::holds_alternative<worker::Connected>(event)) {
+    hooks_.send(MessageType::measured, encode(Answer{id_, measured->samples, {}}));
+  } else if (const auto* connected = std::get_if<worker::Connected>(&event)) {
     stage_ = "waiting for peers";
     if (place_) {
       place_.reset();
-      return hooks_.send(MessageType::ready, encode(Ready{*description_, address_, std::nullopt}));
+      return hooks_.send(MessageType::ready, encode(Ready{*description_, address_, {}}));
     }
-    hooks_.send(MessageType::connected, encode(Answer{id_, {}}));
+    hooks_.send(MessageType::connected, encode(Answer{id_, {}, connected->connected}));
   } else if (const auto* failed = std::get_if<worker::Failed>(&event)) {
     fail({id_, failed->cls, failed->stage, failed->text, failed->local});
   }

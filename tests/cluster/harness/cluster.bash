@@ -162,7 +162,7 @@ nccl_check_entrance() {
     program=/srv/program-build/runner/nccl-check
   fi
   for file in "${program_build:-$build}"/{runner/nccl-check,slurm/nccl-check-slurm} \
-    "$build"/spank/spank_nccl_check{,_gate}.so; do
+    "$build"/{runner/prolog,spank/spank_nccl_check{,_gate}.so}; do
     [ -e "$file" ] || { cluster_fail "$file is not there: build it first (cmake --preset release, ninja)"; return; }
   done
   plugstack+=("optional /srv/build/spank/spank_nccl_check.so config=$toml program=$program")
@@ -179,11 +179,13 @@ nccl_check_entrance() {
 # A site's own Prolog or Epilog, which calls the installed script and logs how long that took and how it ended.
 write_gate_script() {
   local kind=$1 program=$2
+  local script=/srv/libexec/$kind
+  [ "$kind" = epilog ] || script=/srv/build/runner/prolog
   cat <<END
 #!/bin/bash
 export NCCL_CHECK_PROGRAM=$program
 start=\${EPOCHREALTIME/./}
-/srv/libexec/$kind </dev/null >>/var/log/$kind.log 2>&1
+$script </dev/null >>/var/log/$kind.log 2>&1
 status=\$?
 echo "$kind: job \$SLURM_JOB_ID took \$(((\${EPOCHREALTIME/./} - start) / 1000)) ms, status \$status" >>/var/log/$kind.log
 exit \$status

@@ -6,6 +6,8 @@
 
 #include "policy/config.hpp"
 
+#include "policy/first_look.hpp"
+
 namespace {
 
 void demand(bool holds) {

@@ -119,9 +119,11 @@ class SimulatedJob {
     ready.description.device_text = "hs0 (net)";
     ready.address = "address of " + std::to_string(i);
     if (alone && nodes[i].memory > 0) {
-      ready.alone = engine::Samples{};
-      ready.alone->bytes = 1'000'000;
-      ready.alone->times.assign(8, Nanoseconds(static_cast<long>(1e6 / nodes[i].memory)));
+      engine::Figure figure;
+      figure.operation = verdict::Operation::memory_copy;
+      figure.samples.bytes = 1'000'000;
+      figure.samples.times.assign(8, Nanoseconds(static_cast<long>(1e6 / nodes[i].memory)));
+      ready.alone = {figure};
     }
     later(0.3, i, MessageType::ready, encode(ready));
   }
@@ -145,7 +147,7 @@ class SimulatedJob {
         const auto connect = *decode<Connect>(out.payload);
         ranks_ = connect.place.ranks;
         if (nodes[i].silent_after_ready) return;
-        return later(0.01, i, MessageType::connected, encode(Answer{connect.id, {}}));
+        return later(0.01, i, MessageType::connected, encode(Answer{connect.id, {}, {}}));
       }
       case MessageType::measure:
         return measure(i, *decode<Measure>(out.payload));
@@ -218,7 +220,7 @@ class SimulatedJob {
     samples.times.assign(static_cast<std::size_t>(m.task.iterations), Nanoseconds(static_cast<long>(ns)));
     if (pair && nodes[i].slow_times > 0) --nodes[i].slow_times;
     later(ns * 1e-9 * (m.task.iterations + m.task.warmups), i, MessageType::measured,
-          encode(Answer{m.id, samples}));
+          encode(Answer{m.id, samples, {}}));
   }
 
   Clock::time_point now_ = Clock::time_point() + std::chrono::hours(1);
