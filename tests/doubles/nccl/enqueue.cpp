@@ -44,7 +44,8 @@ Job transfer_job(const std::shared_ptr<ncclComm>& comm, CUstream stream, std::ve
           [comm, transfers = std::move(transfers)](double& now) { run_transfers(*comm, transfers, now); }};
 }
 
-void submit(const Batch& batch) {
+ncclResult_t submit(const Batch& batch) {
+  ncclResult_t result = ncclSuccess;
   for (const Job& job : batch.jobs) {
     batch.comm->enqueued();
     const auto& comm = batch.comm;
@@ -55,18 +56,17 @@ void submit(const Batch& batch) {
     });
     if (taken) continue;
     comm->finish(false);
-    comm->fail(ncclUnhandledCudaError, "Cuda failure 400 'invalid resource handle'");
+    result = ncclUnhandledCudaError;
+    comm->fail(result, "Cuda failure 400 'invalid resource handle'");
   }
+  return result;
 }
 
 // As NCCL does: connections are made at the first use; a non-blocking communicator does that in the
 // background.
 ncclResult_t launch(Batch batch) {
   const auto comm = batch.comm;
-  if (comm->blocking || !batch.first) {
-    submit(batch);
-    return comm->state();
-  }
+  if (comm->blocking || !batch.first) return submit(batch);
   comm->set_state(ncclInProgress);
   std::thread([batch = std::move(batch)] {
     std::this_thread::sleep_for(std::chrono::milliseconds(description()->host.connect_time));
