@@ -10,24 +10,21 @@
 //
 // ranks > 1: at each group `contributors` ranks in a row, at most 4, contribute and all others hold the
 // reduction's neutral element. The first of them moves with the group by the golden ratio: any 4 * ranks
-// groups in a row hold contributions of every rank. A contributor has a role, 0 to 3, and
-//   sum, premul_sum  floats: the code's total T is split into (T + role) / contributors, rounded down, which
-//   add
-//                    up to T (Hermite's identity). |T| < 2^digits of the type, so every partial sum, in any
-//                    order and grouping, is exact; doubled it still is. Integers: random numbers, but for the
-//                    last role's, which brings the sum to T; integers wrap exactly.
-//   prod             floats: powers of two whose exponents are split so, the whole at most 2^7, one of them
-//                    negative for half of the codes. Integers: odd numbers, which wrap exactly.
-//   max, min         one role (which, follows from the code) holds T, the others a value far on the losing
-//   side. avg on integers  as sum, T positive: NCCL adds, then divides by n and truncates. T / n is 0 where n
-//   is
-//                    larger than the type's numbers (int8 with 128 ranks): nothing can be told there.
-//   avg on floats    NCCL multiplies each contribution by r = 1/n, rounded first to float and then to the
-//   type
-//                    (8-bit types too), then adds; some kernels add, then multiply. Here 2 contributors hold
-//                    2v and -v, v a power of two from 1 to 8, so every product with r and every sum is exact,
-//                    both orders give v r and no tolerance is needed. Where r rounds to 0 (e4m3 with 1,024
-//                    ranks or more) NCCL's result is 0 too.
+// groups in a row hold contributions of every rank. A contributor has a role, 0 to 3, and:
+//
+// - sum, premul_sum. Floats: the code's total T is split into (T + role) / contributors, rounded down, which
+//   add up to T (Hermite's identity). |T| < 2^digits of the type, so every partial sum, in any order and
+//   grouping, is exact; doubled it still is. Integers: random numbers, but for the last role's, which brings
+//   the sum to T; integers wrap exactly.
+// - prod. Floats: powers of two whose exponents are split in that way, the whole at most 2^7, one of them
+//   negative for half of the codes. Integers: odd numbers, which wrap exactly.
+// - max, min. One role (which, follows from the code) holds T, the others a value far on the losing side.
+// - avg on integers. As sum, T positive: NCCL adds, then divides by n and truncates. T / n is 0 where n is
+//   larger than the type's numbers (int8 with 128 ranks): nothing can be told there.
+// - avg on floats. NCCL multiplies each contribution by r = 1/n, rounded first to float and then to the type
+//   (8-bit types too), then adds; some of its kernels add, then multiply. Here 2 contributors hold 2v and -v,
+//   v a power of two from 1 to 8, so every product with r and every sum is exact, both orders give v r and no
+//   tolerance is needed. Where r rounds to 0 (e4m3 with 1,024 ranks or more) NCCL's result is 0 too.
 #include <cstdint>
 
 #include "kernels/number.hpp"

@@ -99,6 +99,11 @@ void Driver::start(const char* kernel, void* arguments, unsigned grid, unsigned 
 void Driver::wait() {
   MUST(cuCtxSynchronize, );
 }
+float Driver::time_copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) {
+  begin_time();
+  MUST(cuMemcpyDtoDAsync, to, from, bytes, nullptr);
+  return end_time();
+}
 void Driver::begin_time() {
   MUST(cuEventRecord, begin_, nullptr);
 }

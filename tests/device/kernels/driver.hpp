@@ -35,6 +35,8 @@ class Driver {
     return end_time();
   }
 
+  float time_copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes);  // the driver's own
+
  private:
   void start(const char* kernel, void* arguments, unsigned grid, unsigned block);
   void begin_time();

@@ -11,13 +11,19 @@ namespace {
 
 constexpr std::size_t gib = 1U << 30U;
 
+template <class Time>
+double median_rate(double bytes, Time time) {
+  std::array<float, 5> times{};
+  time();
+  for (float& one : times) one = time();
+  std::sort(times.begin(), times.end());
+  return bytes / (static_cast<double>(times[2]) * 1e6);
+}
+
 template <class Arguments>
 double rate(Driver& driver, const char* kernel, Arguments arguments, unsigned grid, unsigned block) {
-  std::array<float, 5> times{};
-  driver.time(kernel, arguments, grid, block);
-  for (float& time : times) time = driver.time(kernel, arguments, grid, block);
-  std::sort(times.begin(), times.end());
-  return static_cast<double>(find_kernel(kernel)->bytes_moved(&arguments)) / (times[2] * 1e6);
+  return median_rate(static_cast<double>(find_kernel(kernel)->bytes_moved(&arguments)),
+                     [&] { return driver.time(kernel, arguments, grid, block); });
 }
 
 struct Buffers {
@@ -62,6 +68,9 @@ void print_rates(Driver& driver) {
   driver.set(buffers.from.at(), 1, gib);
   driver.set(buffers.other.at(), 2, gib);
   driver.set(buffers.found.at(), 0, sizeof(Mismatches));
+  std::printf("GB/s at 1 GiB: the driver's own copy %5.0f\n", median_rate(2.0 * gib, [&] {
+                return driver.time_copy(buffers.to.at(), buffers.from.at(), gib);
+              }));
   std::printf("GB/s at 1 GiB: blocks a multiprocessor x threads; type/ranks\n");
   for (const unsigned threads : {256U, 512U, 1024U}) {
     for (const unsigned all : {1024U, 2048U, 4096U, 8192U, 16384U})

@@ -1,7 +1,8 @@
 // What can go wrong in moving and reducing data must show in what verify() finds.
 #include <gtest/gtest.h>
 
-#include <set>
+#include <algorithm>
+#include <map>
 
 #include "data.hpp"
 #include "emulation.hpp"

@@ -1,8 +1,9 @@
 // Counting, the lowest position, pieces, odd addresses, and the other host functions.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
-#include <cmath>
+#include <utility>
 
 #include "data.hpp"
 #include "kernels/groups.hpp"
