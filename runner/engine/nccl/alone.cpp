@@ -119,25 +119,36 @@ Trouble measure_peers(Device& a, Device& b, const Effort& effort, const Patience
   return a.trouble() ? a.trouble() : b.trouble();
 }
 
-Trouble measure_host(Device& device, std::uint64_t bytes, const Effort& effort, const Patience& patience,
-                     Samples& to, Samples& from) {
+Trouble measure_host(Device& device, std::uint64_t bytes, const HostEfforts& efforts,
+                     const Patience& patience, Samples& to, Samples& from) {
   device.use();
   const auto half = half_of(device);
+  const auto& effort = efforts.from;
   bytes = std::min(bytes, half);
-  device.fill(0, bytes, pattern_of(0, effort.seed));
+  const auto take = [&](const std::string& doing, Samples& out) {
+    device.finish(patience, doing);
+    if (device.trouble()) return;
+    out.times = times_of(device, effort);
+    out.bytes = bytes;
+    if (effort.verify) take_wrong(device, out);
+  };
+  // The pinned memory's old contents must not pass for what should come either.
   device.fill(half, bytes, pattern_of(0, other_seed(effort.seed)));
+  device.copy_to_host(half, bytes);
+  device.fill(0, bytes, pattern_of(0, effort.seed));
   repeat(device, effort, [&] { device.copy_to_host(0, bytes); });
-  device.finish(patience, "copying to the host");
-  if (device.trouble()) return device.trouble();
-  from.times = times_of(device, effort);
+  if (efforts.from.flip) device.flip_pinned(bytes / 2);
+  if (effort.verify) {
+    device.begin_verify();
+    device.verify_pinned(bytes, pattern_of(0, effort.seed));
+    device.end_verify();
+  }
+  take("copying to the host", from);
+  if (efforts.from.flip) device.flip_pinned(bytes / 2);  // and back
   repeat(device, effort, [&] { device.copy_from_host(half, bytes); });
-  if (effort.flip) device.flip(half + bytes / 2);
+  if (efforts.to.flip) device.flip(half + bytes / 2);
   if (effort.verify) verify(device, half, bytes, pattern_of(0, effort.seed));
-  device.finish(patience, "copying from the host");
-  if (device.trouble()) return device.trouble();
-  to.times = times_of(device, effort);
-  from.bytes = to.bytes = bytes;
-  if (effort.verify) take_wrong(device, from);
+  take("copying from the host", to);
   return device.trouble();
 }
 

@@ -22,9 +22,12 @@ Trouble measure_memory(Device& device, const Effort& effort, const Patience& pat
 // The calling thread drives both.
 Trouble measure_peers(Device& a, Device& b, const Effort& effort, const Patience& patience, Samples& out);
 
-// The host link, by copy engine, one way after the other, with `bytes` of pinned memory. The data's round
-// trip is verified once: `from` says what is wrong.
-Trouble measure_host(Device& device, std::uint64_t bytes, const Effort& effort, const Patience& patience,
-                     Samples& to, Samples& from);
+// The host link, by copy engine, one way after the other, with `bytes` of pinned memory. What came to the
+// host is verified there by the GPU. Two efforts, of which only `flip` may differ.
+struct HostEfforts {
+  Effort to, from;
+};
+Trouble measure_host(Device& device, std::uint64_t bytes, const HostEfforts& efforts,
+                     const Patience& patience, Samples& to, Samples& from);
 
 }  // namespace nccl_check::engine::nccl

@@ -30,14 +30,15 @@ Trouble Communicator::call(const char* doing, const Patience& patience,
   return trouble;
 }
 
+// An error of NCCL's own leaves the stream waiting for good.
 Trouble Communicator::finish(const Patience& patience, const std::string& doing) {
-  device_.finish(patience, doing);
-  if (!device_.trouble()) return std::nullopt;
-  // Where NCCL has an error of its own, it is the reason why the stream did not finish.
-  ncclResult_t state = ncclSuccess;
-  if (comm_ != nullptr && api_.CommGetAsyncError(comm_, &state) == ncclSuccess && state != ncclSuccess &&
-      state != ncclInProgress)
+  device_.finish(patience, doing, [&]() -> Trouble {
+    ncclResult_t state = ncclSuccess;
+    const auto asked = api_.CommGetAsyncError(comm_, &state);
+    if (asked != ncclSuccess) return failure(asked, doing);
+    if (state == ncclSuccess || state == ncclInProgress) return std::nullopt;
     return failure(state, doing);
+  });
   return device_.trouble();
 }
 

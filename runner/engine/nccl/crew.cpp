@@ -76,12 +76,15 @@ struct Batch::Shared {
   std::mutex mutex;
   std::condition_variable bell;
   std::vector<std::string> open;  // who is not done
+  std::vector<std::string> late;  // who gave up waiting
   Trouble first;                  // the failure that came first
 
   void done(const std::string& who, Trouble trouble) {
     const std::lock_guard lock(mutex);
     open.erase(std::find(open.begin(), open.end(), who));
-    if (trouble && !first) first = std::move(trouble);
+    if (trouble && trouble->cls == verdict::Class::hung) late.push_back(who);
+    // Who gave up waiting did so for a reason: what another one found.
+    if (trouble && (!first || first->cls == verdict::Class::hung)) first = std::move(trouble);
     bell.notify_all();
   }
 };
@@ -99,9 +102,9 @@ void Batch::add(int thread, std::string who, Body body) {
     shared_->open.push_back(who);
   }
   crew_.post(thread, [shared = shared_, who = std::move(who), body = std::move(body)] {
-    const Stage stage(shared->stage + ", " + who);
     Trouble trouble;
     try {
+      const Stage stage(shared->stage + ", " + who);
       trouble = body(Patience(shared->deadline, shared->stop));
     } catch (const std::exception& e) {
       trouble = untested(e.what(), who);
@@ -114,23 +117,22 @@ Trouble Batch::wait() {
   constexpr Milliseconds between_beats{50}, moment{200};
   std::unique_lock lock(shared_->mutex);
   std::optional<Deadline> stopping;
-  while (!shared_->open.empty()) {
+  while (!shared_->open.empty() && !shared_->deadline.passed() && !(stopping && stopping->passed())) {
     shared_->bell.wait_for(lock, std::min<Clock::duration>(between_beats, shared_->deadline.left()));
     lock.unlock();
     crew_.beat();
     lock.lock();
-    if (shared_->first && !stopping) {
-      shared_->stop->store(true);
-      stopping = Deadline::in(moment).earlier(shared_->deadline);
-    }
-    if (shared_->open.empty()) break;
-    if (stopping && stopping->passed()) break;
-    if (!shared_->deadline.passed()) continue;
+    if (!shared_->first || stopping) continue;
     shared_->stop->store(true);
-    if (!shared_->first) return hung(shared_->stage, join(shared_->open, ", "));
-    break;
+    stopping = Deadline::in(moment);
   }
-  return shared_->first;
+  shared_->stop->store(true);
+  if (shared_->first && shared_->first->cls != verdict::Class::hung) return shared_->first;
+  auto late = shared_->late;
+  late.insert(late.end(), shared_->open.begin(), shared_->open.end());
+  if (late.empty()) return std::nullopt;
+  std::sort(late.begin(), late.end());
+  return hung(shared_->stage, join(late, ", "));
 }
 
 Failure hung(const std::string& stage, const std::string& who) {

@@ -19,6 +19,8 @@ constexpr unsigned block = 512;
 // another thread that loads kernels, the stream just goes on.
 constexpr std::uint64_t longest_hold_ns = 20'000'000;
 constexpr std::chrono::microseconds between_polls{50};
+constexpr unsigned mapped = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+constexpr unsigned polls_a_look = 100;
 constexpr std::size_t last_event = 0;
 
 }  // namespace
@@ -48,9 +50,7 @@ void Device::open() {
   load(module, "nccl_check_latch", false, latch_);
   load(module, "nccl_check_flip", false, flip_);
   void* host = nullptr;
-  if (!call("pinning host memory", cuda_.MemHostAlloc, &host, sizeof(Shared),
-            static_cast<unsigned>(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP)))
-    return;
+  if (!call("pinning host memory", cuda_.MemHostAlloc, &host, sizeof(Shared), mapped)) return;
   shared_ = new (host) Shared{};
   call("mapping host memory", cuda_.MemHostGetDevicePointer, &shared_seen_, host, 0U);
   call("allocating", cuda_.MemAlloc, &found_, sizeof(kernels::Mismatches));
@@ -87,7 +87,7 @@ void Device::launch(const char* doing, const Launchable& kernel, Arguments argum
 }
 
 void Device::allow_peer(Device& other) {
-  if (trouble_ || other.trouble_) return;
+  if (trouble_) return;
   int can = 0;
   call("asking for peer access", cuda_.DeviceCanAccessPeer, &can, device_, other.device_);
   if (can == 0) return;  // the driver then copies by way of the host
@@ -115,9 +115,10 @@ void Device::reserve(std::uint64_t bytes) {
 
 void Device::pin(std::uint64_t bytes) {
   if (bytes <= pinned_bytes_) return;
-  if (call("pinning host memory", cuda_.MemHostAlloc, &pinned_, static_cast<std::size_t>(bytes),
-           static_cast<unsigned>(CU_MEMHOSTALLOC_PORTABLE)))
-    pinned_bytes_ = bytes;
+  if (!call("pinning host memory", cuda_.MemHostAlloc, &pinned_, static_cast<std::size_t>(bytes), mapped))
+    return;
+  call("mapping host memory", cuda_.MemHostGetDevicePointer, &pinned_seen_, pinned_, 0U);
+  pinned_bytes_ = bytes;
 }
 
 void Device::fill(std::uint64_t offset, std::uint64_t bytes, const Pattern& pattern) {
@@ -133,11 +134,18 @@ void Device::begin_verify() {
 }
 
 void Device::verify(std::uint64_t offset, std::uint64_t bytes, const Pattern& pattern) {
+  verify_at(buffer_ + offset, bytes, pattern);
+}
+
+void Device::verify_pinned(std::uint64_t bytes, const Pattern& pattern) {
+  verify_at(pinned_seen_, bytes, pattern);
+}
+
+void Device::verify_at(CUdeviceptr at, std::uint64_t bytes, const Pattern& pattern) {
   launch("verifying", verify_,
-         kernels::VerifyArguments{reinterpret_cast<const void*>(buffer_ + offset),
-                                  bytes / kernels::size_of(pattern.type), 0, pattern.seed, pattern.type,
-                                  kernels::Reduction::sum, pattern.rank, pattern.ranks,
-                                  reinterpret_cast<kernels::Mismatches*>(found_)});
+         kernels::VerifyArguments{reinterpret_cast<const void*>(at), bytes / kernels::size_of(pattern.type),
+                                  0, pattern.seed, pattern.type, kernels::Reduction::sum, pattern.rank,
+                                  pattern.ranks, reinterpret_cast<kernels::Mismatches*>(found_)});
 }
 
 void Device::end_verify() {
@@ -167,7 +175,15 @@ void Device::copy_from_host(std::uint64_t to, std::uint64_t bytes) {
 }
 
 void Device::flip(std::uint64_t offset) {
-  launch("flipping a bit", flip_, kernels::FlipArguments{reinterpret_cast<void*>(buffer_ + offset), 0});
+  flip_at(buffer_ + offset);
+}
+
+void Device::flip_pinned(std::uint64_t offset) {
+  flip_at(pinned_seen_ + offset);
+}
+
+void Device::flip_at(CUdeviceptr at) {
+  launch("flipping a bit", flip_, kernels::FlipArguments{reinterpret_cast<void*>(at), 0});
 }
 
 void Device::hold() {
@@ -201,13 +217,16 @@ void Device::wait_for(Device& other, std::size_t number) {
   call("waiting for a peer's event", cuda_.StreamWaitEvent, stream_, other.event(number + 1), 0U);
 }
 
-void Device::finish(const Patience& patience, const std::string& doing) {
+void Device::finish(const Patience& patience, const std::string& doing,
+                    const std::function<Trouble()>& look) {
   CUevent at = event(last_event);
   call("recording an event", cuda_.EventRecord, at, stream_);
-  while (!trouble_) {
+  for (unsigned polls = 1; !trouble_; ++polls) {
     const CUresult code = cuda_.EventQuery(at);
     if (code == CUDA_SUCCESS) return;
     if (code != CUDA_ERROR_NOT_READY) return note(code, doing.c_str());
+    if (look && polls % polls_a_look == 0)
+      if (auto found = look()) return fail(*found);
     if (patience.over()) return fail(hung(doing, where_));
     std::this_thread::sleep_for(between_polls);
   }

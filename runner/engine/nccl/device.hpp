@@ -46,26 +46,28 @@ class Device {
   void pin(std::uint64_t bytes);      // so has the host buffer
   [[nodiscard]] CUdeviceptr buffer() const { return buffer_; }
   [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
-  [[nodiscard]] void* pinned() const { return pinned_; }
   [[nodiscard]] bool out_of_memory() const { return out_of_memory_; }
 
   // All of these are put on the stream. Offsets and sizes in bytes.
   void fill(std::uint64_t offset, std::uint64_t bytes, const Pattern& pattern);
   void begin_verify();
   void verify(std::uint64_t offset, std::uint64_t bytes, const Pattern& pattern);
+  void verify_pinned(std::uint64_t bytes, const Pattern& pattern);  // read by the GPU
   void end_verify();
   void copy_by_kernel(std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
   void copy_to_peer(Device& peer, std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
   void copy_to_host(std::uint64_t from, std::uint64_t bytes);
   void copy_from_host(std::uint64_t to, std::uint64_t bytes);
   void flip(std::uint64_t offset);
+  void flip_pinned(std::uint64_t offset);
   void hold();  // what comes after waits for release(), but not longer than a moment
   void release();
   void record(std::size_t event);
   void wait_for(Device& other, std::size_t event);  // an event of the other's that is already on its stream
 
-  // Polls; a deadline that passes, or a stop, is trouble: hung.
-  void finish(const Patience& patience, const std::string& doing);
+  // Polls; a deadline that passes, or a stop, is trouble: hung. `look` is called now and then meanwhile, and
+  // what it finds is trouble too.
+  void finish(const Patience& patience, const std::string& doing, const std::function<Trouble()>& look = {});
   Nanoseconds elapsed(std::size_t from, std::size_t to);
   Wrong wrong(kernels::Type type);  // after end_verify() and finish()
 
@@ -88,6 +90,8 @@ class Device {
     return code == CUDA_SUCCESS;
   }
   void note(CUresult code, const char* doing);
+  void verify_at(CUdeviceptr at, std::uint64_t bytes, const Pattern& pattern);
+  void flip_at(CUdeviceptr at);
   void load(CUmodule module, const char* name, bool wide, Launchable& out);
   template <class Arguments>
   void launch(const char* doing, const Launchable& kernel, Arguments arguments);
@@ -105,6 +109,7 @@ class Device {
   CUdeviceptr buffer_ = 0, found_ = 0;
   std::uint64_t capacity_ = 0, pinned_bytes_ = 0;
   void* pinned_ = nullptr;
+  CUdeviceptr pinned_seen_ = 0;  // its address for the GPU
   Shared* shared_ = nullptr;
   CUdeviceptr shared_seen_ = 0;  // its address for the GPU
   std::uint32_t held_ = 0;

@@ -12,6 +12,7 @@
 #include "engine/nccl/collective.hpp"
 #include "engine/nccl/health.hpp"
 #include "engine/nccl/rounds.hpp"
+#include "engine/nccl/sharing.hpp"
 
 namespace nccl_check::engine::nccl {
 namespace {
@@ -65,13 +66,15 @@ Trouble add_memory(Node& node, const Task& task, Deadline deadline, std::vector<
 Trouble add_host_links(Node& node, const Task& task, Deadline deadline, std::vector<Figure>& figures) {
   for (std::size_t i = 0; i < node.devices.size(); ++i) {
     const auto samples = shared_results<Samples>(2);
-    auto effort = effort_of(task, Operation::to_device);
-    effort.flip = i == 0 && (effort.flip || flipped(Operation::from_device));
+    HostEfforts efforts{effort_of(task, Operation::to_device), effort_of(task, Operation::from_device)};
+    efforts.to.flip = efforts.to.flip && i == 0;
+    efforts.from.flip = efforts.from.flip && i == 0;
     Batch batch(node.crew, "measuring the host link", deadline);
-    batch.add(
-        Node::gpu_thread(i), node.devices[i]->where(), [&node, samples, effort, i](const Patience& patience) {
-          return measure_host(*node.devices[i], most_pinned, effort, patience, (*samples)[0], (*samples)[1]);
-        });
+    batch.add(Node::gpu_thread(i), node.devices[i]->where(),
+              [&node, samples, efforts, i](const Patience& patience) {
+                return measure_host(*node.devices[i], most_pinned, efforts, patience, (*samples)[0],
+                                    (*samples)[1]);
+              });
     if (auto trouble = batch.wait()) return trouble;
     const auto ceiling = host_ceiling(node.readings[i]);
     const auto& where = node.devices[i]->where();

@@ -66,10 +66,4 @@ struct Node {
   Trouble read_health();
 };
 
-// The MPS daemon that a process with this environment would use, where it lives: its process id; 0: none.
-int mps_daemon(const std::string& root, const char* pipe_directory);
-
-// Memory that is missing because somebody else has it: their process ids added to the failure.
-Failure with_holders(Failure failure, const Node& node, std::size_t gpu);
-
 }  // namespace nccl_check::engine::nccl

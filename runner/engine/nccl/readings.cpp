@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 
 #include "base/text.hpp"
 
@@ -15,7 +16,8 @@ using verdict::Class;
 constexpr std::uint32_t most_links = 18;            // NVML_NVLINK_MAX_LINKS up to Blackwell
 constexpr int uncorrected = 1, volatile_count = 0;  // nvmlMemoryErrorType_t, nvmlEccCounterType_t
 constexpr int memory_clock = 2;                     // NVML_CLOCK_MEM
-constexpr std::uint32_t fabric_version = sizeof(NvmlFabricInfo) | (3U << 24U);
+constexpr std::uint32_t fabric_version_3 = sizeof(NvmlFabricInfo) | (3U << 24U);
+constexpr std::uint32_t fabric_version_2 = offsetof(NvmlFabricInfo, health_summary) | (2U << 24U);
 
 // A function's single value, where the library has it and it answers.
 template <class T, class Function, class... More>
@@ -87,12 +89,18 @@ void read_rows(const NvmlApi& api, NvmlDevice device, Readings& out) {
   out.remap_failed = failed != 0;
 }
 
+// Drivers before the third version of the structure take the second, which is the same but for its last
+// member.
 void read_fabric(const NvmlApi& api, NvmlDevice device, Readings& out) {
-  NvmlFabricInfo info{};
-  info.version = fabric_version;
-  if (api.fabric == nullptr || api.fabric(device, &info) != nvml::success) return;
-  out.fabric_state = info.state;
-  out.fabric_status = info.status;
+  if (api.fabric == nullptr) return;
+  for (const auto version : {fabric_version_3, fabric_version_2}) {
+    NvmlFabricInfo info{};
+    info.version = version;
+    if (api.fabric(device, &info) != nvml::success) continue;
+    out.fabric_state = info.state;
+    out.fabric_status = info.status;
+    return;
+  }
 }
 
 }  // namespace
