@@ -14,6 +14,8 @@
 #include "commands/plan_check.hpp"
 #include "commands/prolog_environment.hpp"
 #include "commands/record.hpp"
+#include "node/confinement.hpp"
+#include "node/gpu_files.hpp"
 #include "option/spec.hpp"
 #include "policy/actions.hpp"
 #include "policy/enforce.hpp"
@@ -36,6 +38,7 @@ constexpr std::chrono::hours leftover_age{24 * 30};
 constexpr auto decide_by = Milliseconds(700);
 constexpr auto fail_job_by = Milliseconds(1600);
 constexpr auto address_limit = std::chrono::seconds(3);
+constexpr auto gpu_files_limit = std::chrono::seconds(3);
 constexpr auto shared_limit = Milliseconds(1000);
 
 struct Gate {
@@ -266,12 +269,17 @@ int check_job(Gate& gate, const std::string& config_path) {
     if (identity) {
       options.identity = *identity;
       options.most_memory = gate.config.memory;
+      options.ways_out = node::ways_out("");
       gate.setup.participant.worker = options;
     } else {
       join.participation = Participation::untested;
       join.why = identity.error().text();
     }
   }
+  if (gate.setup.participant.engine.engine == "nccl")
+    if (auto made = node::make_gpu_files("/", gate.setup.verdict_by.earlier(Deadline::in(gpu_files_limit)));
+        !made)
+      log(Level::warning, made.error().text());
   const auto outcome = run_check(gate.setup, {[&](const auto& message) { return gate.decide(message); },
                                               [&](const auto& order) { return gate.fail_job(order); },
                                               [&](const auto& known) { gate.write(known); }});

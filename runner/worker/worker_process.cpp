@@ -1,6 +1,7 @@
 #include "worker/worker_process.hpp"
 
 #include <fmt/format.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
 #include <sched.h>
@@ -32,7 +33,14 @@ std::string command(const char* what, json object, Clock::duration limit) {
 
 // As a job has it: every CPU (a prolog may inherit slurmd's own few), memory that can be registered, no core
 // file.
-int become_unprivileged(const std::optional<Identity>& identity, std::uint64_t most_memory) {
+int become_unprivileged(const Options& options) {
+  const auto& identity = options.identity;
+  const auto most_memory = options.most_memory;
+  for (const auto& way : options.ways_out) {  // before the affinity, which a cgroup bounds
+    UniqueFd file(::open(way.c_str(), O_WRONLY | O_CLOEXEC));
+    if (file && ::write(file.get(), "0", 1) != 1)
+      continue;  // then it stays where it is, and is the slower for it
+  }
   cpu_set_t all;
   std::memset(&all, 0xff, sizeof all);
   ::sched_setaffinity(0, sizeof all,
@@ -94,10 +102,8 @@ Result<WorkerProcess> WorkerProcess::start(const Options& options) {
   WorkerProcess worker;
   worker.socket_.reset(ends[0]);
   UniqueFd theirs(ends[1]);
-  const auto identity = options.identity;
   Command command{options.program, {"worker"}, options.environment, {{socket_fd, theirs.get()}}, {}};
-  const auto most_memory = options.most_memory;
-  command.prepare = [identity, most_memory] { return become_unprivileged(identity, most_memory); };
+  command.prepare = [&options] { return become_unprivileged(options); };
   auto child = Child::start(command);
   if (!child) return child.error();
   worker.child_ = std::move(*child);

@@ -28,6 +28,8 @@ struct Options {
   std::optional<Identity>
       identity;                   // nothing: stays who we are (a step's check runs as the job's user already)
   std::uint64_t most_memory = 0;  // bytes of its address space's data; 0: no cap
+  std::vector<std::string>
+      ways_out;  // files it writes "0" to before it gives up its rights: node::ways_out()
   std::vector<std::string> environment;  // all of it, see clean_environment()
   Clock::duration open_limit =
       std::chrono::seconds(5);  // without a sign of life in open(), which may load slow libraries

@@ -28,6 +28,8 @@ constexpr std::uint64_t first_bytes = 256 * 1024;
 constexpr int first_batch = 3;
 constexpr int next_batch = 4;
 constexpr int pair_batch = 6;
+// An address holds what that many different partners of one worker need (engine nccl: a unique id each).
+constexpr int rounds_in_address = 4;
 // After a failure whose cause may lie elsewhere: the time that a gate needs to see that its own worker gives
 // no sign of life.
 constexpr auto local_cause_wait = Milliseconds(2600);
@@ -569,7 +571,7 @@ void Coordinator::measure_pair(Pair& pair, int warmups, int iterations, Clock::t
   measure.task.warmups = warmups;
   measure.task.iterations = iterations;
   measure.task.seed = ++last_seed_;
-  measure.task.round = round_;
+  measure.task.round = round_ % rounds_in_address;
   measure.limit_ms = limit_ms(phase_limit_ - now);
   for (auto [self, other] : {std::pair{a, b}, std::pair{b, a}}) {
     if (!members_[self].ready || !members_[other].ready) continue;  // advance_pair() sees it
@@ -749,8 +751,9 @@ std::string Coordinator::alone_text() const {
   if (!slowest) return "";
   const auto& member = members_[*slowest];
   const auto* figure = main(*slowest);
-  std::string text = figure_text(*figure, figure_limit(*figure, member.join->limits));
   const bool gpus = member.ready && member.ready->description.engine == "nccl";
+  std::string text = figure_text(*figure, figure_limit(*figure, member.join->limits),
+                                 gpus ? member.ready->description.device_text : "ranks");
   if (gpus && figure->ranks < 2) text += ", one GPU, so there is no bus bandwidth";
   if (measured > 1)
     text = fmt::format("{} nodes measured alone, the slowest is {}: {}", measured, member.node, text);

@@ -17,8 +17,9 @@ Limit figure_limit(const engine::Figure& figure, const Limits& rules);
 // GB/s of bus bandwidth: the median over the iterations; 0 where there are no samples.
 double figure_rate(const engine::Figure& figure);
 
-// "GPU 1 (0000:3b:00.0): device memory 4080 GB/s, limit 3600 (0.75 of 6144 bit at 3201 MHz)"
-std::string figure_text(const engine::Figure& figure, const Limit& limit);
+// "GPU 1 (0000:3b:00.0): device memory 4080 GB/s, limit 3440 (0.7 of 6144 bits at 2 x 3201 MHz)". `device`
+// says what a collective's ranks are: "NVIDIA H200".
+std::string figure_text(const engine::Figure& figure, const Limit& limit, const std::string& device = "GPUs");
 
 struct NodeFinding {
   verdict::Class cls = verdict::Class::pass;  // or slow, or corrupt
