@@ -113,7 +113,9 @@ class Root {
     pending.header.start = std::max(pending.header.start, header.start);
     pending.header.inside = std::min(pending.header.inside, header.inside);
     pending.header.outside = std::min(pending.header.outside, header.outside);
-    if (pending.parts.size() < peers_.size()) return;
+    std::size_t ranks = 0;
+    for (const Part& one : pending.parts) ranks += one.ranks.size();
+    if (ranks < members_.size()) return;  // for good, where a process is gone
     answer(pending);
     pending_.erase(header.number);
   }
