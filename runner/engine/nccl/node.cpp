@@ -46,8 +46,7 @@ Trouble Node::open(const Settings& wanted, Deadline deadline) {
     Batch batch(crew, "NVML's start", deadline);
     batch.add(nvml_thread, "this node", [this](const Patience&) { return start_health(); });
     if (auto trouble = batch.wait()) return trouble;
-    if (nvml)
-      if (auto trouble = choose()) return trouble;
+    if (nvml) (void)choose();  // what NVML alone does not show is looked for once more when CUDA has started
   }
   std::vector<std::string> uuids = chosen.empty() ? settings.gpus : std::vector<std::string>{};
   for (const auto& gpu : chosen) uuids.push_back(gpu.gpu.uuid);
@@ -153,6 +152,11 @@ Trouble Node::choose() {
   for (const auto& gpu : shown) known.push_back(gpu.known);
   if (known.empty()) known = visible;
   auto found = choose_gpus(settings.gpus, known);
+  // A node is not accused while its two witnesses differ.
+  if (!found && found.failure().cls == Class::broken && visible.size() > shown.size() && !shown.empty())
+    return untested(fmt::format("NVML shows {} GPUs and CUDA {}: {}", shown.size(), visible.size(),
+                                found.failure().error.what),
+                    "", "see nvidia-smi and the kernel's log");
   if (!found) return found.failure();
   chosen = std::move(*found);
   return std::nullopt;

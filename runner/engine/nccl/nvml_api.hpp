@@ -51,8 +51,11 @@ static_assert(sizeof(NvmlFabricInfo) == 40);
 
 namespace nvml {
 constexpr int success = 0;
+constexpr int driver_not_loaded = 9;    // NVML_ERROR_DRIVER_NOT_LOADED
+constexpr int gpu_is_lost = 15;         // NVML_ERROR_GPU_IS_LOST
+constexpr int reset_required = 16;      // NVML_ERROR_RESET_REQUIRED
 constexpr int driver_mismatch = 18;     // NVML_ERROR_LIB_RM_VERSION_MISMATCH
-constexpr std::uint32_t no_attach = 2;  // do not initialise the GPUs
+constexpr std::uint32_t no_flags = 0;   // with "no attach" (2) a real library lists no GPU
 constexpr std::uint32_t field_link_count = 91, field_link_speed = 164, field_link_state = 165;
 constexpr std::uint32_t field_c2c_count = 170, field_c2c_speed = 172;
 }  // namespace nvml

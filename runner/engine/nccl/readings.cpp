@@ -52,6 +52,13 @@ std::string remote_of(const NvmlApi& api, NvmlDevice device, std::uint32_t link)
   return pci ? pci_address(printable(pci->id.data(), 32)) : "";
 }
 
+// Which of NVML's errors speak of the hardware, and which of the caller's surroundings.
+Class class_of(int code) {
+  const bool hardware = code == nvml::driver_not_loaded || code == nvml::gpu_is_lost ||
+                        code == nvml::reset_required || code == nvml::driver_mismatch;
+  return hardware ? Class::broken : Class::untested;
+}
+
 // One call for all links and the chip-to-chip link. Rates come in MB/s.
 void read_links(const NvmlApi& api, NvmlDevice device, Readings& out) {
   if (api.fields == nullptr) return;
@@ -108,13 +115,13 @@ void read_fabric(const NvmlApi& api, NvmlDevice device, Readings& out) {
 Measured<NvmlApi> start_nvml(const std::string& path) {
   auto api = open_nvml(path);
   if (!api) return Failure{Class::untested, api.error()};
-  const int code = api->init(nvml::no_attach);
+  const int code = api->init(nvml::no_flags);
   if (code == nvml::driver_mismatch)
     return Failure{Class::broken,
                    {"the loaded NVIDIA driver and its libraries differ in version (NVML error 18)", api->path,
                     "reload the nvidia modules or reboot the node"}};
   if (code != nvml::success)
-    return Failure{Class::broken,
+    return Failure{class_of(code),
                    {fmt::format("NVML could not start: {}", api->error(code)), api->path,
                     "see nvidia-smi and the kernel's log"}};
   return *api;
@@ -130,14 +137,14 @@ std::string driver_version(const NvmlApi& api) {
 Measured<std::vector<NvmlGpu>> list_gpus(const NvmlApi& api) {
   std::uint32_t count = 0;
   if (const int code = api.count(&count); code != nvml::success)
-    return Failure{Class::broken,
+    return Failure{class_of(code),
                    {fmt::format("NVML could not count the GPUs: {}", api.error(code)), "", ""}};
   std::vector<NvmlGpu> out;
   for (std::uint32_t index = 0; index < count; ++index) {
     NvmlGpu gpu;
     if (const int code = api.by_index(index, &gpu.device); code != nvml::success) {
       if (code == 4) continue;  // no permission: another job's, hidden by the cgroup
-      return Failure{Class::broken,
+      return Failure{class_of(code),
                      {fmt::format("NVML could not open GPU {}: {}", index, api.error(code)), "",
                       "see the kernel's log; reset the GPU or reboot the node"}};
     }

@@ -36,10 +36,14 @@ AddressSource from_program(std::string name, std::string program, std::vector<st
     command.environment = environment;
     auto out = output_of(std::move(command), deadline);
     if (!out) return out.error();
-    const auto object = nlohmann::json::parse(*out, nullptr, false);
-    const auto address = object.is_object() ? object.find("address") : object.end();
-    if (!object.is_object() || address == object.end() || !address->is_string())
-      return Error{fmt::format("printed no address: '{}'", printable(trim(*out), 80)), program, ""};
+    // {"addresses":{"n1":"10.0.0.7"},"unknown":[]}, as slurm/nodes.cpp writes it.
+    const auto answer = nlohmann::json::parse(*out, nullptr, false);
+    const auto addresses = answer.is_object() ? answer.value("addresses", nlohmann::json()) : answer;
+    if (!addresses.is_object())
+      return Error{fmt::format("printed no addresses: '{}'", printable(trim(*out), 80)), program, ""};
+    const auto address = addresses.find(node);
+    if (address == addresses.end() || !address->is_string())
+      return Error{fmt::format("knows no address of {}", node), program, ""};
     return std::vector<std::string>{address->get<std::string>()};
   };
   return {std::move(name), std::move(look_up)};

@@ -90,7 +90,7 @@ cluster_up() {
   declare -p cluster_folders cluster_hosts cluster_address cluster_nic cluster_congestion cluster_rate \
     | sed 's/^declare -- /declare /' >"$CLUSTER/cluster.conf"
 
-  write_etc "$CLUSTER/etc" "$hosts"
+  write_etc "$CLUSTER/etc"
   mkdir "$CLUSTER/home"
   install -d -o 29901 -g 29901 "$CLUSTER/home/alice"
   install -d -o 29902 -g 29902 "$CLUSTER/home/bob"

@@ -64,15 +64,14 @@ write_slurm_conf() {
   } >"$folder/slurm.conf"
 }
 
-# write_etc FOLDER NODES: a private /etc from the machine's own, with the hosts' names, a munge key and users that are
-# nobody's outside: alice and bob to run jobs, nccl-check for the measuring worker.
+# write_etc FOLDER: a private /etc from the machine's own, with a munge key and users that are nobody's outside: alice and bob
+# to run jobs, nccl-check for the measuring worker. No resolver knows the nodes' names, as on many a cluster: only Slurm does.
 write_etc() {
-  local etc=$1 nodes=$2 i user uid
+  local etc=$1 user uid
   cp -a /etc "$etc"
   {
     echo "127.0.0.1 localhost"
     echo "10.77.0.1 ctl"
-    for ((i = 1; i <= nodes; i++)); do echo "$(node_address "$i") n$i"; done
   } >"$etc/hosts"
   printf '%s\n' "passwd: files" "group: files" "shadow: files" "hosts: files" >"$etc/nsswitch.conf"
   for user in alice:29901 bob:29902 nccl-check:29903; do

@@ -14,6 +14,8 @@ using nccl_check::doubles::nvml::Device;
 namespace {
 
 std::atomic<int> initialized{0};
+// With the flag "no attach" (2) the real library starts, and lists no GPU: seen with driver 580.
+std::atomic<bool> attached{true};
 char handles[most_gpus];  // a device's handle is an address in here
 
 }  // namespace
@@ -48,9 +50,10 @@ Return copy_text(const std::string& text, char* to, unsigned room) {
 
 using namespace nccl_check::doubles::nvml;
 
-NCCL_CHECK_NVML Return nvmlInitWithFlags(unsigned) {
+NCCL_CHECK_NVML Return nvmlInitWithFlags(unsigned flags) {
   if (description() == nullptr) return operating_system;
   if (const Fault* fault = standing(Kind::nvml_error, {})) return static_cast<Return>(fault->code);
+  attached = (flags & 2U) == 0;
   ++initialized;
   return success;
 }
@@ -105,7 +108,7 @@ NCCL_CHECK_NVML Return nvmlSystemGetNVMLVersion(char* text, unsigned room) {
 NCCL_CHECK_NVML Return nvmlDeviceGetCount_v2(unsigned* count) {
   if (const Return result = ready()) return result;
   if (count == nullptr) return invalid_argument;
-  *count = static_cast<unsigned>(present().size());
+  *count = attached ? static_cast<unsigned>(present().size()) : 0;
   return success;
 }
 

@@ -45,6 +45,9 @@ TEST(Nvml, NamesTheSameDevicesAsTheDriver) {
     EXPECT_EQ(call("nvmlDeviceGetCount_v2", &count), nvml::uninitialized);
     ASSERT_EQ(call("nvmlInitWithFlags", 2U), 0);
     ASSERT_EQ(call("nvmlDeviceGetCount_v2", &count), 0);
+    EXPECT_EQ(count, 0U) << "without attaching the real library lists none";
+    ASSERT_EQ(call("nvmlInitWithFlags", 0U), 0);
+    ASSERT_EQ(call("nvmlDeviceGetCount_v2", &count), 0);
     EXPECT_EQ(count, 3U);
     EXPECT_EQ(number("nvmlDeviceGetMinorNumber", 1), 2U);  // the missing one's number is left out
     EXPECT_EQ(call("nvmlDeviceGetUUID", device(1), text, 96U), 0);

@@ -67,8 +67,8 @@ TEST_F(AddressTest, ANameThatLooksLikeAnOptionIsNoName) {
 
 TEST_F(AddressTest, AsksSlurmsProgram) {
   const auto path =
-      program(R"([ "$*" = "address n1" ] && [ "$SLURM_CONF" = /x ] && echo '{"address":"10.0.0.7"}'
-[ "$*" = "address --rpc n1" ] && echo '{"address":"10.0.0.8"}'; exit 0)");
+      program(R"([ "$*" = "address n1" ] && [ "$SLURM_CONF" = /x ] && echo '{"addresses":{"n1":"10.0.0.7"},"unknown":[]}'
+[ "$*" = "address --rpc n1" ] && echo '{"addresses":{"n1":"10.0.0.8"},"unknown":[]}'; exit 0)");
   const auto table =
       find_addresses("n1", {slurm_table(path, {"SLURM_CONF=/x"})}, Deadline::in(Milliseconds(5000)));
   ASSERT_TRUE(table) << table.error().text();
@@ -81,9 +81,11 @@ TEST_F(AddressTest, AsksSlurmsProgram) {
 TEST_F(AddressTest, NamesWhatSlurmsProgramDidInstead) {
   const std::pair<const char*, const char*> cases[] = {
       {"echo 'no such node' >&2; exit 1", "exit status 1: no such node"},
-      {"echo rubbish", "printed no address: 'rubbish'"},
-      {"echo '{\"address\":7}'", "printed no address"},
-      {"echo '[]'", "printed no address"},
+      {"echo rubbish", "printed no addresses: 'rubbish'"},
+      {"echo '{\"addresses\":7}'", "printed no addresses"},
+      {"echo '{\"addresses\":{},\"unknown\":[\"n1\"]}'", "knows no address of n1"},
+      {"echo '{\"addresses\":{\"n1\":7}}'", "knows no address of n1"},
+      {"echo '[]'", "printed no addresses"},
       {"exec yes", "wrote more than 65536 bytes"},
       {"kill -9 $$", "killed by signal 9"},
   };
