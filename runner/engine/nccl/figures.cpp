@@ -1,6 +1,7 @@
 #include "engine/nccl/figures.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -39,6 +40,10 @@ Figure figure_of(Operation operation, std::string subject, Samples samples, cons
   return out;
 }
 
+std::uint32_t own_pid() {
+  return static_cast<std::uint32_t>(::getpid());
+}
+
 std::uint64_t reasons_now(const Node& node, std::size_t gpu) {
   return node.nvml && node.monitors[gpu] != nullptr ? clock_reasons(*node.nvml, node.monitors[gpu]) : 0;
 }
@@ -56,9 +61,11 @@ Trouble add_memory(Node& node, const Task& task, Deadline deadline, std::vector<
               });
   }
   if (auto trouble = batch.wait()) return trouble;
-  for (std::size_t i = 0; i < node.devices.size(); ++i)
+  for (std::size_t i = 0; i < node.devices.size(); ++i) {
     figures.push_back(figure_of(Operation::device_memory, node.devices[i]->where(), std::move((*samples)[i]),
                                 memory_ceiling(node.readings[i])));
+    figures.back().remark = company_text(node.readings[i], own_pid());
+  }
   return std::nullopt;
 }
 
@@ -146,8 +153,8 @@ Measured<Figure> collective_figure(Node& node, Members& members, const Task& tas
   figure.ranks = static_cast<int>(members.size());
   std::vector<std::string> remarks;
   for (std::size_t i = 0; i < ran->reasons.size(); ++i)
-    if (const auto text = throttle_text(ran->reasons[i]); !text.empty())
-      remarks.push_back(node.devices[i]->where() + " " + text);
+    for (const auto& text : {throttle_text(ran->reasons[i]), company_text(node.readings[i], own_pid())})
+      if (!text.empty()) remarks.push_back(node.devices[i]->where() + ": " + text);
   figure.remark = join(remarks, "; ");
   return figure;
 }

@@ -99,4 +99,13 @@ std::string throttle_text(std::uint64_t reasons) {
   return found.empty() ? "" : "slowed down by " + join(found, " and ") + " while measuring";
 }
 
+std::string company_text(const Readings& readings, std::uint32_t own) {
+  std::vector<std::string> others;
+  for (auto pid : readings.processes)
+    if (pid != own) others.push_back(std::to_string(pid));
+  if (others.empty()) return "";
+  return fmt::format("process{} {} {} on it, too", others.size() == 1 ? "" : "es", join(others, ", "),
+                     others.size() == 1 ? "is" : "are");
+}
+
 }  // namespace nccl_check::engine::nccl

@@ -24,6 +24,9 @@ std::uint32_t nvlinks_of_model(const std::string& name);
 // all links down is taken for a virtual machine's, where that is usual.
 std::optional<Failure> judge_health(const std::vector<Checked>& gpus);
 
+// Who else computes on a GPU, in words: "process 4711 is on it, too"; empty: nobody but `own`.
+std::string company_text(const Readings& readings, std::uint32_t own);
+
 // nvmlClocksEventReason* bits that mean that something is wrong, in words: "slowed down by power brake while
 // measuring"; empty: none. Power capping by software is ordinary at full load.
 std::string throttle_text(std::uint64_t reasons);

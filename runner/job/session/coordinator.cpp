@@ -24,7 +24,9 @@ constexpr double slow_operation_seconds = 0.25;
 // Of the line rate, where a site gave no limit: a healthy ring or pair reaches 0.9 and more (facts of
 // libfabric over tcp).
 constexpr double line_share = 0.75;
+// What a first look takes, and no size is smaller: enough to get the better of latency, on any network.
 constexpr std::uint64_t first_bytes = 256 * 1024;
+constexpr std::uint64_t first_gpu_bytes = 8U << 20U;
 constexpr int first_batch = 3;
 constexpr int next_batch = 4;
 constexpr int pair_batch = 6;
@@ -414,9 +416,8 @@ void Coordinator::begin_connecting(Clock::time_point now) {
 
 void Coordinator::begin_calibrating(Clock::time_point now) {
   phase_ = Phase::calibrating;
-  const auto bytes =
-      settings_.size != 0 ? settings_.size : std::min<std::uint64_t>(first_bytes, settings_.most_bytes);
-  measure_all(std::min(bytes, settings_.most_bytes), 1, 1, left_of(now) / 3, now);
+  const auto bytes = settings_.size != 0 ? std::min(settings_.size, settings_.most_bytes) : least_bytes();
+  measure_all(bytes, 1, 1, left_of(now) / 3, now);
 }
 
 void Coordinator::begin_measuring(Clock::time_point now) {
@@ -567,7 +568,10 @@ void Coordinator::measure_pair(Pair& pair, int warmups, int iterations, Clock::t
   const auto [a, b] = members_of(pair);
   Measure measure;
   measure.task.operation = Operation::send_recv;
-  measure.task.bytes = size_for(verdict_.busbw, pair.limit, pair.limit / 3, 1);
+  // All rails of a pair together take the time that this size is for; a task names one's share.
+  const auto rails = static_cast<std::uint64_t>(std::min(members_[a].held, members_[b].held));
+  measure.task.bytes = std::max(size_for(verdict_.busbw, pair.limit, pair.limit / 3, 1) / rails,
+                                std::min(first_bytes, settings_.most_bytes));
   measure.task.warmups = warmups;
   measure.task.iterations = iterations;
   measure.task.seed = ++last_seed_;
@@ -668,12 +672,11 @@ void Coordinator::note_rails(const Pair& pair) {
   }
   const auto slow = static_cast<std::size_t>(std::min_element(rates.begin(), rates.end()) - rates.begin());
   const double usual = median(rates);
+  if (rates[slow] >= much * usual) return;
   for (auto i : nodes)
     members_[i].slow_rail =
-        rates[slow] < much * usual
-            ? fmt::format(", slowest on {}: {} GB/s of the usual {}", samples_[i].rails[slow].device,
-                          format_rate(rates[slow]), format_rate(usual))
-            : "";
+        fmt::format(", slowest on {}: {} GB/s of the usual {}", samples_[i].rails[slow].device,
+                    format_rate(rates[slow]), format_rate(usual));
 }
 
 void Coordinator::end_pairing(Clock::time_point now) {
@@ -999,14 +1002,20 @@ void Coordinator::measure_all(std::uint64_t bytes, int warmups, int iterations, 
   await({ranks_.begin(), ranks_.end()}, limit + Milliseconds(500), now);
 }
 
+std::uint64_t Coordinator::least_bytes() const {
+  const bool gpus = std::any_of(ranks_.begin(), ranks_.end(), [&](auto i) {
+    return members_[i].ready && members_[i].ready->description.engine == "nccl";
+  });
+  return std::min(gpus ? first_gpu_bytes : first_bytes, settings_.most_bytes);
+}
+
 // A size that takes operation_seconds at the limit, and less where what was seen would take too long over it;
 // at `least` (GB/s) it still takes that long. `factor`: busbw / algbw.
 std::uint64_t Coordinator::size_for(double seen, double limit, double least, double factor) const {
   const double gigabytes = limit > 0 ? std::clamp(seen * slow_operation_seconds, least * operation_seconds,
                                                   limit * operation_seconds)
                                      : seen * operation_seconds;
-  return std::clamp(power_of_two_below(gigabytes * 1e9 / factor), std::min(first_bytes, settings_.most_bytes),
-                    settings_.most_bytes);
+  return std::clamp(power_of_two_below(gigabytes * 1e9 / factor), least_bytes(), settings_.most_bytes);
 }
 
 // Nothing, where the ranks' samples do not fit together: then there is more to be measured.

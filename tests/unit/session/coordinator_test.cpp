@@ -316,5 +316,25 @@ TEST(Coordinator, GarbageFromANodeMakesItAMissingPeer) {
   EXPECT_TRUE(told);
 }
 
+TEST(Coordinator, RanksAreCountedByGpusAndTheSlowRailIsNamed) {
+  SimulatedJob job(5);
+  for (auto& node : job.nodes) node.gpus = 4, node.speed = 11.7;
+  job.limit = 9;
+  job.nodes[4].gpus = 2;
+  job.nodes[2].speed = 1.17;
+  job.nodes[2].slow_rail = 3;
+  job.run();
+  EXPECT_EQ(job.places[0].rank, 0);
+  EXPECT_EQ(job.places[1].rank, 4);
+  EXPECT_EQ(job.places[4].rank, 16);
+  EXPECT_EQ(job.places[4].ranks, 18);
+  EXPECT_EQ(job.verdict.cls, verdict::Class::slow);
+  ASSERT_EQ(job.verdict.nodes.size(), 1U);
+  EXPECT_EQ(job.verdict.nodes[0].node, "n3");
+  EXPECT_THAT(job.verdict.nodes[0].detail, testing::HasSubstr("slowest on GPU 3: "));
+  EXPECT_THAT(job.verdict.summary, testing::HasSubstr("on 18 SIMULATED H200 of 5 nodes"));
+  EXPECT_THAT(job.verdict.summary, testing::HasSubstr("over IB mlx5_0:1"));
+}
+
 }  // namespace
 }  // namespace nccl_check::job

@@ -25,6 +25,8 @@ struct SimulatedNode {
   bool silent_after_ready = false;  // its gate says nothing any more
   bool corrupt = false;
   int slow_times = 1 << 30;  // how many send/recv commands see the slow speed, then it is healthy
+  int gpus = 0;              // ranks of its worker; 0: engine fabric
+  int slow_rail = -1;        // of its GPUs, in pairs: its port is at a tenth, the others are healthy
   double starved = 0;        // share of the time without a CPU; slows it down as much
   bool job_fails = true;     // its policy
   bool drains = true;
@@ -50,6 +52,7 @@ class SimulatedJob {
   Final final;
   std::map<std::size_t, std::optional<verdict::NodeVerdict>> own;
   std::vector<FailJob> fail_orders;
+  std::map<std::size_t, engine::Place> places;
   double seconds = 0;
   int pair_commands = 0;
   int restarts = 0;
@@ -117,6 +120,11 @@ class SimulatedJob {
     Ready ready;
     ready.description.versions = nodes[i].versions;
     ready.description.device_text = "hs0 (net)";
+    if (nodes[i].gpus > 0) {
+      ready.description.engine = "nccl";
+      ready.description.device_text = "SIMULATED H200";
+      ready.description.ranks = nodes[i].gpus;
+    }
     ready.address = "address of " + std::to_string(i);
     if (alone && nodes[i].memory > 0) {
       engine::Figure figure;
@@ -146,8 +154,10 @@ class SimulatedJob {
       case MessageType::connect: {
         const auto connect = *decode<Connect>(out.payload);
         ranks_ = connect.place.ranks;
+        places[i] = connect.place;
         if (nodes[i].silent_after_ready) return;
-        return later(0.01, i, MessageType::connected, encode(Answer{connect.id, {}, {}}));
+        return later(0.01, i, MessageType::connected,
+                     encode(Answer{connect.id, {}, {nodes[i].gpus > 0 ? "IB mlx5_0:1" : "", ""}}));
       }
       case MessageType::measure:
         return measure(i, *decode<Measure>(out.payload));
@@ -218,9 +228,22 @@ class SimulatedJob {
     const double factor = verdict::bus_factor(m.task.operation, ranks_);
     const double ns = static_cast<double>(m.task.bytes) * factor / rate;
     samples.times.assign(static_cast<std::size_t>(m.task.iterations), Nanoseconds(static_cast<long>(ns)));
+    if (pair && nodes[i].gpus > 1)
+      add_rails(i, static_cast<std::size_t>(std::stoul(m.task.partner.substr(11))), samples);
     if (pair && nodes[i].slow_times > 0) --nodes[i].slow_times;
     later(ns * 1e-9 * (m.task.iterations + m.task.warmups), i, MessageType::measured,
           encode(Answer{m.id, samples, {}}));
+  }
+
+  // The pair takes as long as its slowest rail; the others have a tenth of that time.
+  void add_rails(std::size_t i, std::size_t other, engine::Samples& samples) const {
+    const auto slow = std::max(nodes[i].slow_rail, nodes[other].slow_rail);
+    for (int gpu = 0; gpu < nodes[i].gpus; ++gpu) {
+      engine::Rail rail{"GPU " + std::to_string(gpu), samples.times};
+      if (slow >= 0 && gpu != slow)
+        for (auto& t : rail.times) t /= 10;
+      samples.rails.push_back(rail);
+    }
   }
 
   Clock::time_point now_ = Clock::time_point() + std::chrono::hours(1);
