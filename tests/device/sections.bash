@@ -103,15 +103,14 @@ section_speed() {
   local i start ours=() theirs=() line
   for i in 1 2 3 4 5; do
     start=$(now_ms)
-    line=$(gate node1 "$(all_gpus)" NCCL_CHECK_STAGES=1 | head -n 1)
+    line=$(gate node1 "$(all_gpus)" | head -n 1)
     ours+=($(($(now_ms) - start)))
-    cp "$out/gate.out" "$out/stages-$i.txt"
     start=$(now_ms)
     all_reduce_perf -b 8 -e 8 -g "$gpus" -n 1 -w 0 >"$out/empty.txt" 2>&1
     theirs+=($(($(now_ms) - start)))
     printf '%d: verdict %5d ms, all_reduce_perf -b 8 -e 8 -n 1 -w 0 %5d ms   %s\n' "$i" "${ours[-1]}" "${theirs[-1]}" "$line"
   done
-  cat "$out/stages-5.txt"
+  NCCL_CHECK_STAGES=1 "$build/tests/unit/engine_nccl/nccl_check_engine_probe" 2>&1 | tee "$out/stages.txt" | grep -E 'ms|whole|open'
   awk -v a="$(printf '%s\n' "${ours[@]}" | median)" -v b="$(printf '%s\n' "${theirs[@]}" | median)" 'BEGIN {
     printf "medians %d and %d ms, ratio %.2f (at most 0.75)\n", a, b, a / b; exit a / b > 0.75 }'
 }
@@ -154,7 +153,9 @@ section_faults() {
   load=$!
   sleep 3
   text=$(gate node1 "$(all_gpus)"); echo "a busy GPU $busy: $text"
-  expect "slow node1: GPU $busy " "$text" || bad=1
+  # Two processes on one GPU take turns, so its own memory is as fast as ever while it has one; what spans GPUs is not.
+  if [ "$gpus" -ge 2 ]; then expect 'slow node1: all_reduce' "$text" || bad=1; fi
+  expect "GPU $busy .*is on it, too" "$text" || bad=1
   kill $load 2>/dev/null
   wait $load 2>/dev/null
   for operation in "${operations[@]}"; do

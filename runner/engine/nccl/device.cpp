@@ -153,8 +153,13 @@ void Device::end_verify() {
        sizeof(kernels::Mismatches), stream_);
 }
 
+// A thread for every access: on an H200 5 % faster than fewer threads with several accesses each, and as fast
+// as the driver's own copy (tests/device/RESULTS.md).
 void Device::copy_by_kernel(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
-  launch("copying", copy_,
+  auto kernel = copy_;
+  constexpr std::uint64_t access = 16;
+  kernel.grid = static_cast<unsigned>(std::clamp<std::uint64_t>(bytes / access / block, 1, 1U << 30U));
+  launch("copying", kernel,
          kernels::StreamArguments{reinterpret_cast<void*>(buffer_ + to),
                                   reinterpret_cast<const void*>(buffer_ + from), nullptr, bytes});
 }

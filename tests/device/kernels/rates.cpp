@@ -65,12 +65,21 @@ void print_row(Driver& driver, const Buffers& buffers, unsigned blocks, unsigned
 
 void print_rates(Driver& driver) {
   const Buffers buffers{{driver, gib}, {driver, gib}, {driver, gib}, {driver, sizeof(Mismatches)}};
-  driver.set(buffers.from.at(), 1, gib);
-  driver.set(buffers.other.at(), 2, gib);
+  // No constants: memory is faster with them than with a job's data.
+  for (const auto* buffer : {&buffers.from, &buffers.other})
+    driver.launch(
+        "nccl_check_fill",
+        FillArguments{buffer->pointer(), gib / 4, 0, buffer->at(), Type::uint32, Reduction::sum, 0, 1}, 2112,
+        256);
   driver.set(buffers.found.at(), 0, sizeof(Mismatches));
   std::printf("GB/s at 1 GiB: the driver's own copy %5.0f\n", median_rate(2.0 * gib, [&] {
                 return driver.time_copy(buffers.to.at(), buffers.from.at(), gib);
               }));
+  constexpr unsigned threads_a_block = 256;
+  const StreamArguments whole{buffers.to.pointer(), buffers.from.pointer(), buffers.other.pointer(), gib};
+  std::printf("GB/s at 1 GiB: a thread for every access: copy %5.0f  triad %5.0f\n",
+              rate(driver, "nccl_check_copy", whole, gib / 16 / threads_a_block, threads_a_block),
+              rate(driver, "nccl_check_triad", whole, gib / 16 / threads_a_block, threads_a_block));
   std::printf("GB/s at 1 GiB: blocks a multiprocessor x threads; type/ranks\n");
   for (const unsigned threads : {256U, 512U, 1024U}) {
     for (const unsigned all : {1024U, 2048U, 4096U, 8192U, 16384U})
