@@ -59,8 +59,9 @@ int step(const StepArguments& arguments) {
   }
   const char* partition = std::getenv("SLURM_JOB_PARTITION");
   const char* cluster = std::getenv("SLURM_CLUSTER_NAME");
-  // In a step's cgroup the GPUs are numbered as the step sees them.
-  const char* gpus = std::getenv("CUDA_VISIBLE_DEVICES");
+  // By the node's numbers; CUDA_VISIBLE_DEVICES counts anew within a step's cgroup.
+  const char* gpus = std::getenv("SLURM_STEP_GPUS");
+  if (gpus == nullptr) gpus = std::getenv("SLURM_JOB_GPUS");
   const char* restart = std::getenv("SLURM_RESTART_COUNT");
   const policy::Paths paths;
   // The site's kill switch holds for steps too; whom `when` spares a prolog's check may still ask for his

@@ -11,6 +11,7 @@
 #include "engine/nccl/affinity.hpp"
 #include "engine/nccl/cuda_errors.hpp"
 #include "engine/nccl/health.hpp"
+#include "engine/nccl/kernel_list.hpp"
 #include "engine/nccl/sharing.hpp"
 #include "kernels/image.hpp"
 
@@ -41,14 +42,19 @@ Trouble Node::open(const Settings& wanted, Deadline deadline) {
     return untested("this build has no CUDA kernels: nvcc was missing when it was made", "",
                     "build nccl-check where nvcc is, or give -DNCCL_CHECK_NVCC=");
   if (auto trouble = set_environment()) return trouble;
-  // Numbers must become UUIDs before the driver starts, so that it touches this job's GPUs alone.
-  if (!settings.gpus.empty() && !all_uuids(settings.gpus)) {
+  // Numbers must become UUIDs before the driver starts, so that it touches this job's GPUs alone. Who they
+  // really are is looked at once more when NVML and CUDA have started.
+  std::vector<std::string> uuids = all_uuids(settings.gpus) ? settings.gpus : std::vector<std::string>{};
+  if (!settings.gpus.empty() && uuids.empty())
+    if (const auto known = kernel_list(root); !known.empty())
+      if (auto found = choose_gpus(settings.gpus, known); found)
+        for (const auto& gpu : *found) uuids.push_back(gpu.gpu.uuid);
+  if (!settings.gpus.empty() && uuids.empty()) {
     Batch batch(crew, "NVML's start", deadline);
     batch.add(nvml_thread, "this node", [this](const Patience&) { return start_health(); });
     if (auto trouble = batch.wait()) return trouble;
     if (nvml) (void)choose();  // what NVML alone does not show is looked for once more when CUDA has started
   }
-  std::vector<std::string> uuids = chosen.empty() ? settings.gpus : std::vector<std::string>{};
   for (const auto& gpu : chosen) uuids.push_back(gpu.gpu.uuid);
   if (!uuids.empty() && all_uuids(uuids)) ::setenv("CUDA_VISIBLE_DEVICES", join(uuids, ",").c_str(), 1);
   if (auto trouble = open_libraries(deadline)) return trouble;

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "engine/nccl/affinity.hpp"
+#include "engine/nccl/kernel_list.hpp"
 #include "engine/nccl/ports.hpp"
 #include "engine/nccl/sharing.hpp"
 
@@ -65,6 +66,27 @@ TEST(CpuList, AsSysfsWritesIt) {
   EXPECT_TRUE(parse_cpu_list("0-x").empty());
   EXPECT_TRUE(parse_cpu_list("-3").empty());
   EXPECT_TRUE(parse_cpu_list("1000000").empty());
+}
+
+TEST_F(NodeFacts, TheKernelListsGpusInPciOrderOrNotAtAll) {
+  EXPECT_TRUE(kernel_list(root_.string()).empty());
+  const auto gpu = [&](const std::string& pci, const std::string& uuid, const std::string& minor) {
+    write("proc/driver/nvidia/gpus/" + pci + "/information",
+          "Model: \t\t NVIDIA H200\nIRQ:   \t\t 83\nGPU UUID: \t " + uuid + "\nBus Location: \t " + pci +
+              "\nDevice Minor: \t " + minor + "\n");
+  };
+  gpu("0000:5d:00.0", "GPU-22222222-0000-0000-0000-000000000000", "0");
+  gpu("0000:3b:00.0", "GPU-11111111-0000-0000-0000-000000000000", "3");
+  const auto known = kernel_list(root_.string());
+  ASSERT_EQ(known.size(), 2U);
+  EXPECT_EQ(known[0].pci, "0000:3b:00.0");
+  EXPECT_EQ(known[0].minor, 3U);
+  EXPECT_EQ(known[0].name, "NVIDIA H200");
+  EXPECT_EQ(known[1].uuid, "GPU-22222222-0000-0000-0000-000000000000");
+  EXPECT_EQ(known[1].index, 1U);
+  // One that the driver has not started yet has no UUID: then NVML is asked for all.
+  gpu("0000:6f:00.0", "GPU-" + std::string(8, '?'), "2");
+  EXPECT_TRUE(kernel_list(root_.string()).empty());
 }
 
 }  // namespace
