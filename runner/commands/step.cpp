@@ -61,7 +61,8 @@ int step(const StepArguments& arguments) {
   const char* cluster = std::getenv("SLURM_CLUSTER_NAME");
   // By the node's numbers; CUDA_VISIBLE_DEVICES counts anew within a step's cgroup.
   const char* gpus = std::getenv("SLURM_STEP_GPUS");
-  if (gpus == nullptr) gpus = std::getenv("SLURM_JOB_GPUS");
+  for (const char* other : {"SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES"})
+    if (gpus == nullptr) gpus = std::getenv(other);
   const char* restart = std::getenv("SLURM_RESTART_COUNT");
   const policy::Paths paths;
   // The site's kill switch holds for steps too; whom `when` spares a prolog's check may still ask for his
