@@ -38,7 +38,9 @@ constexpr auto local_cause_wait = Milliseconds(2600);
 constexpr auto other_causes_wait = Milliseconds(300);
 // Of the nodes that are not a pass, in a message to each node: about 50 KB.
 constexpr std::size_t most_told = 200;
-constexpr auto open_limit = std::chrono::seconds(6);
+// Of the time that is left, for the nodes to open their devices and to measure alone: a node with many GPUs
+// takes seconds for its driver's first start, and a participant gives its worker a little less.
+constexpr double opening_share = 0.7;
 // How long after the deadline for the verdict the culprits may take to act, and the one among them to fail
 // the job: Slurm's controller may be stopped, and the gates have to be back all the same.
 constexpr auto acted_by = Milliseconds(1000);
@@ -331,7 +333,7 @@ void Coordinator::begin_opening(Clock::time_point now) {
     members_[i].part = true;
     if (!members_[i].ready && !failures_.contains(i)) missing.insert(i);
   }
-  await(missing, open_limit, now);
+  await(missing, opening_time(now), now);
   tick(now);
 }
 
@@ -386,7 +388,7 @@ void Coordinator::end_opening(Clock::time_point now) {
       send(i, MessageType::restart, encode(Restart{members_[i].expected, true, -1, 0}));
       members_[i].ready.reset();
     }
-    return await(again, open_limit, now);
+    return await(again, opening_time(now), now);
   }
   if (!settings_.job_scope || ranks_.size() < 2) return conclude(now);
   begin_connecting(now);
@@ -543,7 +545,7 @@ void Coordinator::begin_restarting(const std::set<std::size_t>& nodes, Clock::ti
     send(i, MessageType::restart,
          encode(Restart{members_[i].expected, false, members_[i].first_rank, ranks_in(ranks_)}));
   }
-  await(nodes, std::min<Clock::duration>(open_limit, left_of(now) / 2), now);
+  await(nodes, left_of(now) / 2, now);
   tick(now);
 }
 
@@ -981,6 +983,10 @@ void Coordinator::await(const std::set<std::size_t>& nodes, Clock::duration limi
 
 Clock::duration Coordinator::left_of(Clock::time_point now) const {
   return std::max<Clock::duration>(verdict_by_ - now, Milliseconds(1));
+}
+
+Clock::duration Coordinator::opening_time(Clock::time_point now) const {
+  return std::chrono::duration_cast<Clock::duration>(opening_share * left_of(now));
 }
 
 void Coordinator::measure_all(std::uint64_t bytes, int warmups, int iterations, Clock::duration limit,

@@ -61,6 +61,7 @@ class Participant {
   std::uint32_t id_ = 0;  // of the command under way
   bool measuring_alone_ = false;
   std::optional<engine::Place> place_;  // to be taken before it is ready: among pairs, without a ring
+  Deadline ready_by_ = Deadline::in(std::chrono::seconds(0));  // the worker has opened and measured alone
   std::string address_;
   std::optional<engine::Description> description_;
   std::string stage_ = "waiting for peers";
