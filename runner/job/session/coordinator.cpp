@@ -139,7 +139,7 @@ void Coordinator::message(std::size_t node, MessageType type, std::string_view p
       if (failed->local || pending_.contains(node)) {
         failures_[node] = *failed;
         pending_.erase(node);
-        if (phase_ != Phase::pairing && phase_ != Phase::joining)
+        if (cuts_short(*failed))
           phase_limit_ = std::min(phase_limit_, now + (failed->local ? Clock::duration(other_causes_wait)
                                                                      : Clock::duration(local_cause_wait)));
       }
@@ -172,7 +172,7 @@ void Coordinator::left(std::size_t node, const std::string& why, Clock::time_poi
   member.gone = why;
   if (member.part && phase_ != Phase::acting && phase_ != Phase::failing && !failures_.contains(node)) {
     failures_[node] = {0, Class::untested, "", "its gate went away: " + why, true};
-    if (phase_ != Phase::pairing)
+    if (cuts_short(failures_[node]))
       phase_limit_ = std::min(phase_limit_, now + Clock::duration(other_causes_wait));
   }
   pending_.erase(node);
@@ -194,6 +194,22 @@ void Coordinator::tick(Clock::time_point now) {
   }
   if (phase_ == Phase::topology) return;
   if (pending_.empty() || now >= phase_limit_) phase_over(now);
+}
+
+// Whether what happened to one node ends what the others are at: a round of all nodes can't go on without it,
+// and an accusation ends the check. A node that only leaves does not keep the others from opening.
+bool Coordinator::cuts_short(const Failed& failed) const {
+  switch (phase_) {
+    case Phase::connecting:
+    case Phase::calibrating:
+    case Phase::measuring:
+      return true;
+    case Phase::opening:
+    case Phase::rechecking:
+      return accuses(failed);
+    default:
+      return false;
+  }
 }
 
 // What is known by the deadline has to do. Nodes that still owe an answer are named; that alone accuses
@@ -338,7 +354,9 @@ void Coordinator::begin_opening(Clock::time_point now) {
 }
 
 void Coordinator::end_opening(Clock::time_point now) {
-  for (auto i : pending_) failures_[i] = {0, Class::untested, "open", "no answer in stage open", true};
+  // Where a failure cut the time short, whoever is still at it has nothing to answer for.
+  if (now >= round_limit_)
+    for (auto i : pending_) failures_[i] = {0, Class::untested, "open", "no answer in stage open", true};
   // A node that can't open its devices is left out; the others are still worth measuring, unless a node is to
   // blame.
   std::vector<std::size_t> rest;
@@ -398,7 +416,9 @@ void Coordinator::end_opening(Clock::time_point now) {
 
 void Coordinator::begin_connecting(Clock::time_point now) {
   phase_ = Phase::connecting;
-  const auto limit = std::min<Clock::duration>(std::chrono::seconds(4), left_of(now) / 3);
+  // NCCL's initialisation grows with the ranks: seconds for a thousand.
+  const auto limit =
+      on_gpus() ? left_of(now) / 2 : std::min<Clock::duration>(std::chrono::seconds(4), left_of(now) / 3);
   const auto n = ranks_.size();
   const int all = ranks_in(ranks_);
   for (int next = 0; auto i : ranks_) next = (members_[i].first_rank = next) + members_[i].held;
@@ -1008,11 +1028,14 @@ void Coordinator::measure_all(std::uint64_t bytes, int warmups, int iterations, 
   await({ranks_.begin(), ranks_.end()}, limit + Milliseconds(500), now);
 }
 
-std::uint64_t Coordinator::least_bytes() const {
-  const bool gpus = std::any_of(ranks_.begin(), ranks_.end(), [&](auto i) {
+bool Coordinator::on_gpus() const {
+  return std::any_of(ranks_.begin(), ranks_.end(), [&](auto i) {
     return members_[i].ready && members_[i].ready->description.engine == "nccl";
   });
-  return std::min(gpus ? first_gpu_bytes : first_bytes, settings_.most_bytes);
+}
+
+std::uint64_t Coordinator::least_bytes() const {
+  return std::min(on_gpus() ? first_gpu_bytes : first_bytes, settings_.most_bytes);
 }
 
 // A size that takes operation_seconds at the limit, and less where what was seen would take too long over it;

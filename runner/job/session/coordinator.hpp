@@ -136,7 +136,9 @@ class Coordinator {
              const std::string& reason);
   void fault(std::size_t node, const Failed& failed);
   [[nodiscard]] std::vector<std::string> lines(verdict::Fate fate) const;
+  [[nodiscard]] bool cuts_short(const Failed& failed) const;
   [[nodiscard]] Clock::duration opening_time(Clock::time_point now) const;
+  [[nodiscard]] bool on_gpus() const;
   [[nodiscard]] std::uint64_t least_bytes() const;
   [[nodiscard]] std::uint64_t size_for(double seen, double limit, double least, double factor) const;
   [[nodiscard]] std::optional<std::size_t> first_here() const;
