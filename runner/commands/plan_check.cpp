@@ -128,17 +128,18 @@ void meet(CheckSetup& setup, const std::string& slurm_program, Deadline deadline
   if (!slurm_program.empty()) sources.push_back(rendezvous::slurm_table(slurm_program, environment));
   sources.push_back(rendezvous::resolver());
   if (!slurm_program.empty()) sources.push_back(rendezvous::slurm_controller(slurm_program, environment));
-  auto found = rendezvous::find_addresses(setup.coordinator.nodes.front(), sources, deadline);
-  if (!found) {
+  // The first node has its coordinator to itself; by which device its peers are reached, the second one's
+  // address tells.
+  const bool first = setup.node == setup.coordinator.nodes.front();
+  auto found = rendezvous::find_addresses(setup.coordinator.nodes[first ? 1 : 0], sources, deadline);
+  if (found) setup.participant.engine.toward = found->front();
+  if (first) {
+    setup.root_addresses = {"127.0.0.1", "::1"};
+  } else if (found) {
+    setup.root_addresses = *found;
+  } else {
     setup.address_problem = found.error().text();
-    return;
   }
-  setup.root_addresses = *found;
-  setup.participant.engine.toward = setup.root_addresses.front();
-  if (setup.node != setup.coordinator.nodes.front()) return;
-  // The way to oneself is the loopback, so the first node asks for the second one's.
-  if (auto second = rendezvous::find_addresses(setup.coordinator.nodes[1], sources, deadline); second)
-    setup.participant.engine.toward = second->front();
 }
 
 }  // namespace nccl_check::commands
