@@ -114,6 +114,30 @@ TEST(Coordinator, AHangWithinANodeNamesThatNode) {
   EXPECT_LT(job.seconds, 5);
 }
 
+// Opening eight GPUs takes seconds; a node that can't open its own says so at once.
+TEST(Coordinator, ANodeThatFailsEarlyDoesNotKeepTheOthersFromOpening) {
+  SimulatedJob job(4);
+  for (auto& node : job.nodes) node.opens_after = 2.5;
+  job.nodes[2].open_fails = true;
+  job.run();
+  EXPECT_EQ(job.verdict.cls, Class::untested);
+  ASSERT_EQ(job.verdict.nodes.size(), 1U);
+  EXPECT_EQ(job.verdict.nodes[0].node, "n3");
+  EXPECT_THAT(job.verdict.summary, HasSubstr("on 3 nodes"));
+}
+
+TEST(Coordinator, WhereANodeIsToBlameThoseThatStillOpenAreNotNamed) {
+  SimulatedJob job(4);
+  for (auto& node : job.nodes) node.opens_after = 2.5;
+  job.nodes[2].open_fails = true;
+  job.nodes[2].open_fails_as = Class::broken;
+  job.run();
+  EXPECT_EQ(job.verdict.cls, Class::broken);
+  ASSERT_EQ(job.verdict.nodes.size(), 1U);
+  EXPECT_EQ(job.verdict.nodes[0].node, "n3");
+  EXPECT_LT(job.seconds, 1);
+}
+
 TEST(Coordinator, ACrashedWorkerIsUntestedAndNobodyIsAccused) {
   SimulatedJob job(4);
   job.nodes[3].hangs_locally = Class::untested;

@@ -17,8 +17,10 @@ struct SimulatedNode {
   Participation participation = Participation::measure;
   std::map<std::string, std::string> settings{{"version", "1"}};
   std::map<std::string, std::string> versions{{"libfabric", "1.17"}};
-  double memory = 0;  // GB/s of its memory; 0: not measured alone
-  bool open_fails = false;
+  double memory = 0;         // GB/s of its memory; 0: not measured alone
+  double opens_after = 0.3;  // s
+  bool open_fails = false;   // after 0.2 s
+  verdict::Class open_fails_as = verdict::Class::untested;
   verdict::Class hangs_locally =
       verdict::Class::pass;         // hung: its own gate finds its worker without a sign of life
   bool stuck = false;               // waits for ever in anything with a peer, alive
@@ -116,7 +118,7 @@ class SimulatedJob {
   void open(std::size_t i, std::uint32_t id, bool alone) {
     if (nodes[i].open_fails)
       return later(0.2, i, MessageType::failed,
-                   encode(Failed{id, verdict::Class::untested, "open", "no libfabric", true}));
+                   encode(Failed{id, nodes[i].open_fails_as, "open", "no libfabric", true}));
     Ready ready;
     ready.description.versions = nodes[i].versions;
     ready.description.device_text = "hs0 (net)";
@@ -133,7 +135,7 @@ class SimulatedJob {
       figure.samples.times.assign(8, Nanoseconds(static_cast<long>(1e6 / nodes[i].memory)));
       ready.alone = {figure};
     }
-    later(0.3, i, MessageType::ready, encode(ready));
+    later(nodes[i].opens_after, i, MessageType::ready, encode(ready));
   }
 
   double speed(std::size_t i) {
