@@ -244,8 +244,12 @@ Opened Node::describe() const {
   }
   description.device_text = join({models.begin(), models.end()}, " and ");
   description.ranks = static_cast<int>(devices.size());
-  description.line_rate = ports.rate;
+  // A part of the node's GPUs reaches at least their share of its ports: NCCL takes those near its GPUs.
+  const auto all = std::max(shown.size(), devices.size());
+  description.line_rate = ports.rate * static_cast<double>(devices.size()) / static_cast<double>(all);
   description.line_text = ports.text;
+  if (ports.rate > 0 && devices.size() < all)
+    description.line_text = fmt::format("the share of {} of {} GPUs in {}", devices.size(), all, ports.text);
   out.address = write_address({description.ranks, {ids.begin(), ids.begin() + ids_in_address}});
   return out;
 }
