@@ -6,6 +6,7 @@ harness=$(cd "${BASH_SOURCE[0]%/*}" && pwd)
 source "$harness/wait.bash"
 source "$harness/traffic.bash"
 source "$harness/slurm_conf.bash"
+source "$harness/gpus.bash"
 
 cluster_fail() {
   echo "cluster: $*" >&2
@@ -24,6 +25,9 @@ cluster_wait_until() {
 #   --rate RATE          line rate of every host, both ways: 1gbit, 200mbit, none; 1gbit
 #   --nic NODE=NAME      name of that node's interface; hs0
 #   --cpus N             CPUs a node has for Slurm; 4
+#   --gpus N             a node's GPUs, and as many InfiniBand ports, of which no driver knows: files in a /dev and a
+#                        /sys/class of its own. The stand-ins of tests/doubles are in /srv/gpu; the gate's worker finds
+#                        in /etc/nccl-check/simulation.conf of its host what they simulate; 0
 #   --congestion NAME    TCP congestion control; cubic
 #   --conf KEY=VALUE     a slurm.conf setting, instead of ours or added; empty VALUE: none
 #   --partition 'NAME OPTIONS'  instead of ours: `batch` (default, whole nodes) and `shared`
@@ -38,7 +42,7 @@ cluster_wait_until() {
 #   --config FILE        nccl-check.toml of every host
 #   --owner PID          the process whose end ends the cluster; this shell
 cluster_up() {
-  local hosts=4 rate=1gbit cpus=4 congestion=cubic topology="" prolog="" epilog="" gate=none config="" owner=$$
+  local hosts=4 rate=1gbit cpus=4 gpus=0 congestion=cubic topology="" prolog="" epilog="" gate=none config="" owner=$$
   local build program_build repo i host log
   local -a conf=() partitions=() plugstack=()
   local -A cluster_nic=() cluster_address=([ctl]=10.77.0.1)
@@ -52,6 +56,7 @@ cluster_up() {
       --rate) rate=$2 ;;
       --nic) cluster_nic[${2%%=*}]=${2#*=} ;;
       --cpus) cpus=$2 ;;
+      --gpus) gpus=$2 ;;
       --congestion) congestion=$2 ;;
       --conf) conf+=("$2") ;;
       --partition) partitions+=("$2") ;;
@@ -69,6 +74,7 @@ cluster_up() {
     shift 2
   done
   [[ $hosts =~ ^[1-9][0-9]*$ && $hosts -le 200 ]] || { cluster_fail "--hosts $hosts: expected 1 to 200"; return; }
+  [[ $gpus =~ ^[0-9]$|^1[0-6]$ ]] || { cluster_fail "--gpus $gpus: expected 0 to 16"; return; }
   [ "$rate" = none ] || rate_mbit "$rate" >/dev/null || return
   [ -d "/proc/$owner" ] || { cluster_fail "--owner $owner: no such process"; return; }
   [ "$(id -u)" = 0 ] || { cluster_fail "must be root, to make network namespaces"; return; }
@@ -84,17 +90,18 @@ cluster_up() {
     cluster_hosts+=("n$i")
     cluster_address[n$i]=$(node_address "$i")
   done
-  local cluster_rate=$rate cluster_congestion=$congestion
+  local cluster_rate=$rate cluster_congestion=$congestion cluster_gpus=$gpus
   local -A cluster_folders=([harness]=$harness [libexec]=$repo/packaging/libexec)
   nccl_check_entrance || { rm -rf "$CLUSTER"; return 1; }
-  declare -p cluster_folders cluster_hosts cluster_address cluster_nic cluster_congestion cluster_rate \
+  declare -p cluster_folders cluster_hosts cluster_address cluster_nic cluster_congestion cluster_rate cluster_gpus \
     | sed 's/^declare -- /declare /' >"$CLUSTER/cluster.conf"
 
   write_etc "$CLUSTER/etc"
   mkdir "$CLUSTER/home"
   install -d -o 29901 -g 29901 "$CLUSTER/home/alice"
   install -d -o 29902 -g 29902 "$CLUSTER/home/bob"
-  write_slurm_conf "$CLUSTER/site" "$hosts" "$cpus" "${prolog:+/srv/site/prolog}" "${epilog:+/srv/site/epilog}"
+  [ "$gpus" = 0 ] || copy_doubles "$build" "$CLUSTER/gpu" || { rm -rf "$CLUSTER"; return 1; }
+  write_slurm_conf "$CLUSTER/site" "$hosts" "$cpus" "$gpus" "${prolog:+/srv/site/prolog}" "${epilog:+/srv/site/epilog}"
   printf '%s\n' ${plugstack[@]+"${plugstack[@]}"} >"$CLUSTER/site/plugstack.conf"
   [ -z "$topology" ] || cp "$topology" "$CLUSTER/site/topology.conf"
   for host in "${cluster_hosts[@]}"; do
@@ -184,6 +191,7 @@ write_gate_script() {
   cat <<END
 #!/bin/bash
 export NCCL_CHECK_PROGRAM=$program
+$([ "$gpus" = 0 ] || echo "export NCCL_CHECK_SIMULATION=/etc/nccl-check/simulation.conf")
 start=\${EPOCHREALTIME/./}
 $script </dev/null >>/var/log/$kind.log 2>&1
 status=\$?

@@ -42,10 +42,15 @@ PropagateResourceLimits=NONE
 END
 }
 
-# write_slurm_conf FOLDER NODES CPUS PROLOG EPILOG: PROLOG and EPILOG may be empty. Reads the caller's arrays
+# write_slurm_conf FOLDER NODES CPUS GPUS PROLOG EPILOG: PROLOG and EPILOG may be empty. Reads the caller's arrays
 # conf (KEY=VALUE) and partitions ("NAME OPTIONS...").
 write_slurm_conf() {
-  local folder=$1 nodes=$2 cpus=$3 prolog=$4 epilog=$5 line key i
+  local folder=$1 nodes=$2 cpus=$3 gpus=$4 prolog=$5 epilog=$6 gres="" line key i
+  if [ "$gpus" -gt 0 ]; then
+    gres=" Gres=gpu:$gpus"
+    conf+=(GresTypes=gpu)
+    echo "Name=gpu File=/dev/nvidia[0-$((gpus - 1))]" >"$folder/gres.conf"
+  fi
   local -A value=()
   local -a keys=()
   while IFS= read -r line; do
@@ -58,7 +63,7 @@ write_slurm_conf() {
       [ -z "${value[$key]}" ] || echo "$key=${value[$key]}"
     done
     for ((i = 1; i <= nodes; i++)); do
-      echo "NodeName=n$i NodeAddr=$(node_address "$i") NodeHostname=n$i CPUs=$cpus RealMemory=1000 State=UNKNOWN"
+      echo "NodeName=n$i NodeAddr=$(node_address "$i") NodeHostname=n$i CPUs=$cpus RealMemory=1000$gres State=UNKNOWN"
     done
     printf 'PartitionName=%s\n' "${partitions[@]}"
   } >"$folder/slurm.conf"
