@@ -2,26 +2,19 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <net/if_arp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <memory>
-#include <system_error>
 
 #include "base/fd.hpp"
 #include "base/text.hpp"
+#include "node/pci.hpp"
 
 namespace nccl_check::node {
-namespace fs = std::filesystem;
 namespace {
 
 std::optional<Address> from_sockaddr(const sockaddr* from) {
@@ -43,66 +36,124 @@ std::optional<Address> from_sockaddr(const sockaddr* from) {
   return std::nullopt;
 }
 
-// sysfs attributes are one short line; reading one may fail (speed of a device that is down), which means
-// unknown.
-std::string attribute(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  if (file) std::getline(file, line);
-  return std::string(trim(line));
+Kind by_type(const std::string& type) {
+  if (type == "bridge") return Kind::bridge;
+  if (type == "bond") return Kind::bond;
+  if (type == "vlan") return Kind::vlan;
+  if (type == "veth") return Kind::veth;
+  if (type == "tun" || type == "vxlan" || type == "geneve" || type == "gre" || type == "ipip" ||
+      type == "sit" || type == "wireguard" || type == "ip6tnl" || type == "gretap")
+    return Kind::tunnel;
+  return Kind::virtual_device;
 }
 
-std::optional<long long> number(const std::string& text) {
-  long long value = 0;
-  const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc{} || stop != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-std::vector<std::string> entries(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
-    names.push_back(it->path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-bool there(const fs::path& path) {
-  std::error_code error;
-  return fs::exists(fs::symlink_status(path, error));
-}
-
-Kind kind_of(const fs::path& folder) {
-  const auto type = number(attribute(folder / "type"));
+// What an interface is by its folder in sysfs, and which file said so.
+Kind by_files(Tree& tree, const std::string& folder, bool device, std::string& said) {
+  const auto is = [&](const char* file) {
+    if (!tree.there(folder + file)) return false;
+    said = folder + file;
+    return true;
+  };
+  said = folder + "/type";
+  const auto type = tree.number(folder + "/type");
   if (type == ARPHRD_LOOPBACK) return Kind::loopback;
-  if (there(folder / "bridge")) return Kind::bridge;
-  if (there(folder / "bonding")) return Kind::bond;
-  if (there(folder / "tun_flags")) return Kind::tunnel;
-  std::ifstream uevent(folder / "uevent");
-  for (std::string line; std::getline(uevent, line);)
-    if (line == "DEVTYPE=vlan") return Kind::vlan;
+  if (is("/bridge")) return Kind::bridge;
+  if (is("/bonding")) return Kind::bond;
+  if (is("/tun_flags")) return Kind::tunnel;
+  if (const auto uevent = tree.text(folder + "/uevent");
+      uevent && uevent->find("DEVTYPE=vlan\n") != uevent->npos) {
+    said = folder + "/uevent";
+    return Kind::vlan;
+  }
   if (type == ARPHRD_INFINIBAND) return Kind::infiniband;
-  if (there(folder / "device") && type == ARPHRD_ETHER) return Kind::ethernet;
-  return type == ARPHRD_ETHER ? Kind::virtual_device : type ? Kind::tunnel : Kind::unknown;
+  if (device && type == ARPHRD_ETHER) return Kind::ethernet;
+  if (type && type != ARPHRD_ETHER) return Kind::tunnel;
+  // A virtual device whose other end is another interface, not one below it.
+  const auto other = tree.number(folder + "/iflink");
+  if (type && other && other != tree.number(folder + "/ifindex") && *other != 0 &&
+      tree.entries(folder, "lower_").value_or(std::vector<std::string>{}).empty() && is("/iflink"))
+    return Kind::veth;
+  return type ? Kind::virtual_device : Kind::unknown;
 }
 
-void read_details(const fs::path& folder, Interface& out) {
-  out.kind = kind_of(folder);
-  out.enslaved = there(folder / "master");
-  if (const auto carrier = number(attribute(folder / "carrier"))) out.carrier = out.up && *carrier == 1;
-  if (there(folder / "device")) {
-    std::error_code error;
-    const auto device = fs::canonical(folder / "device", error);
-    out.device = error ? "device" : device.filename().string();
-    out.hardware = true;
-    for (const char* stack : {"infiniband", "cxi"})
-      for (auto& domain : entries(folder / "device" / stack)) out.domains.push_back(std::move(domain));
+void read_device(Tree& tree, const std::string& folder, Interface& out) {
+  const auto device = tree.real(folder + "/device");
+  out.device = device ? last_part(*device) : "device";
+  out.hardware = true;
+  out.origin.read("device", folder + "/device");
+  for (const char* stack : {"infiniband", "cxi"})
+    for (auto& domain : tree.entries(folder + "/device/" + stack).value_or(std::vector<std::string>{}))
+      out.domains.push_back(std::move(domain));
+  if (!device) return;
+  out.usb = device->find("/usb") != device->npos;
+  out.pci = pci_behind(*device);
+  if (const auto driver = tree.real(folder + "/device/driver")) out.driver = last_part(*driver);
+  out.origin.set("driver", folder + "/device/driver", !out.driver.empty());
+  out.origin.set("pci", folder + "/device", !out.pci.empty());
+  if (!out.pci.empty()) out.function = read_pci(tree, out.pci);
+}
+
+void read_details(Tree& tree, const std::string& folder, Interface& out) {
+  const bool device = tree.there(folder + "/device");
+  std::string said;
+  const Kind kind = by_files(tree, folder, device, said);
+  // rtnetlink's word says more of a software device than sysfs does.
+  if (kind == Kind::virtual_device && !out.type.empty()) {
+    out.kind = by_type(out.type);
+  } else if (kind != Kind::unknown) {
+    out.kind = kind;
+    out.origin.read("kind", said);
   }
-  for (const auto& entry : entries(folder))
-    if (entry.starts_with("lower_")) out.lower.push_back(entry.substr(6));
-  if (const auto megabits = number(attribute(folder / "speed")); megabits && *megabits > 0)
-    out.speed = static_cast<double>(*megabits) * 1e6;
+  if (const auto master = tree.real(folder + "/master")) out.master = last_part(*master);
+  out.enslaved = tree.there(folder + "/master");
+  out.origin.read("master", folder + "/master");
+  if (const auto carrier = tree.number(folder + "/carrier")) {
+    out.carrier = out.up && *carrier == 1;
+    out.origin.read("carrier", folder + "/carrier");
+  }
+  if (device) read_device(tree, folder, out);
+  for (const auto& entry : tree.entries(folder, "lower_").value_or(std::vector<std::string>{}))
+    out.lower.push_back(entry.substr(6));
+  const auto megabits = tree.number(folder + "/speed");
+  if (megabits && *megabits > 0) out.speed = static_cast<double>(*megabits) * 1e6;
+  out.origin.set("speed", folder + "/speed", out.speed > 0);
+  if (!out.mtu)
+    if (const auto mtu = tree.number(folder + "/mtu"); mtu && *mtu > 0) {
+      out.mtu = static_cast<unsigned>(*mtu);
+      out.origin.read("mtu", folder + "/mtu");
+    }
+  if (const auto port = tree.number(folder + "/dev_port"); port && *port >= 0)
+    out.port = static_cast<unsigned>(*port);
+  out.origin.set("port", folder + "/dev_port", out.port.has_value());
+}
+
+// Where sysfs has only a link that leads nowhere (a copy of a part of it), the link still says whether there
+// is hardware.
+void read_dangling(Tree& tree, const std::string& folder, Interface& out) {
+  const auto target = tree.points_to(folder);
+  if (!target) return;
+  if (target->find("/virtual/") == target->npos) return;
+  out.kind = Kind::virtual_device;
+  out.origin.read("kind", folder);
+}
+
+Interface start(const Link& link) {
+  Interface one;
+  one.name = link.name;
+  one.index = link.index;
+  one.up = link.up;
+  one.carrier = link.up && link.running;
+  one.kind = link.loopback ? Kind::loopback : link.type.empty() ? Kind::unknown : by_type(link.type);
+  one.addresses = link.addresses;
+  one.addresses_known = link.addresses_known;
+  one.type = link.type;
+  one.mtu = link.mtu;
+  one.origin.set("up", link.from, link.flags_known);
+  one.origin.set("carrier", link.from, link.flags_known);
+  one.origin.set("kind", link.from, one.kind != Kind::unknown);
+  one.origin.set("addresses", link.from, link.addresses_known);
+  one.origin.set("mtu", link.from, link.mtu.has_value());
+  return one;
 }
 
 // A bond or vlan is hardware if all that it is made of is. Bounded, since sysfs could describe a circle only
@@ -138,6 +189,22 @@ std::optional<Address> parse_address(const std::string& text) {
   return std::nullopt;
 }
 
+const char* name(Scope scope) {
+  switch (scope) {
+    case Scope::unknown:
+      return "unknown";
+    case Scope::host:
+      return "host";
+    case Scope::link:
+      return "link";
+    case Scope::site:
+      return "site";
+    case Scope::global:
+      return "global";
+  }
+  return "unknown";
+}
+
 const char* name(Kind kind) {
   switch (kind) {
     case Kind::unknown:
@@ -156,57 +223,36 @@ const char* name(Kind kind) {
       return "vlan";
     case Kind::tunnel:
       return "tunnel";
+    case Kind::veth:
+      return "veth";
     case Kind::virtual_device:
       return "virtual";
   }
   return "unknown";
 }
 
-Result<std::vector<Link>> read_links() {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0)
-    return Error{fmt::format("the network interfaces could not be read: {}", std::strerror(errno)),
-                 "getifaddrs", ""};
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> guard(list, &freeifaddrs);
-  std::vector<Link> links;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    auto found =
-        std::find_if(links.begin(), links.end(), [&](const Link& l) { return l.name == entry->ifa_name; });
-    if (found == links.end()) {
-      Link link;
-      link.name = entry->ifa_name;
-      link.index = if_nametoindex(entry->ifa_name);
-      link.up = (entry->ifa_flags & IFF_UP) != 0;
-      link.running = (entry->ifa_flags & IFF_RUNNING) != 0;
-      link.loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
-      found = links.insert(links.end(), std::move(link));
-    }
-    if (const auto address = from_sockaddr(entry->ifa_addr)) found->addresses.push_back(*address);
-  }
-  for (auto& link : links)
-    std::stable_partition(link.addresses.begin(), link.addresses.end(),
-                          [](const Address& a) { return a.family == Address::Family::v4; });
-  return links;
+std::vector<Interface> read_interfaces(const std::string& root, const std::vector<Link>& links) {
+  Tree tree(root);
+  return read_interfaces(tree, links);
 }
 
-std::vector<Interface> read_interfaces(const std::string& root, const std::vector<Link>& links) {
+std::vector<Interface> read_interfaces(Tree& tree, const std::vector<Link>& links) {
   std::vector<Interface> all;
   for (const auto& link : links) {
-    Interface one;
-    one.name = link.name;
-    one.index = link.index;
-    one.up = link.up;
-    one.carrier = link.up && link.running;
-    one.kind = link.loopback ? Kind::loopback : Kind::unknown;
-    one.addresses = link.addresses;
-    const fs::path folder = fs::path(root) / "sys/class/net" / link.name;
-    if (number(attribute(folder / "ifindex")) == static_cast<long long>(link.index))
-      read_details(folder, one);
+    Interface one = start(link);
+    const std::string folder = "/sys/class/net/" + link.name;
+    const auto index = tree.number(folder + "/ifindex");
+    if (index == static_cast<long long>(link.index))
+      read_details(tree, folder, one);
+    else if (!index)
+      read_dangling(tree, folder, one);
     all.push_back(std::move(one));
   }
   for (auto& one : all) {
     one.hardware = all_hardware(all, one);
-    if (!one.hardware) one.speed = 0;
+    if (one.hardware || one.speed == 0) continue;
+    one.speed = 0;
+    one.origin.set("speed", one.origin.from("speed"), false);
   }
   return all;
 }

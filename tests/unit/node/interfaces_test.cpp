@@ -29,15 +29,18 @@ class Sysfs : public testing::Test {
     fs::create_directories((root_ / path).parent_path());
     std::ofstream(root_ / path) << text << '\n';
   }
+  // Relative, as sysfs's are.
+  static void link(const fs::path& target, const fs::path& at) {
+    fs::create_symlink(target.lexically_relative(at.parent_path()), at);
+  }
   // `device` empty: a virtual one.
   fs::path add(const std::string& name, const std::string& device, unsigned index, int type = 1) {
     const fs::path folder = device.empty() ? "sys/devices/virtual/net/" + name
                                            : "sys/devices/pci0000:00/" + device + "/net/" + name;
     write(folder / "ifindex", std::to_string(index));
     write(folder / "type", std::to_string(type));
-    fs::create_symlink(root_ / folder, root_ / "sys/class/net" / name);
-    if (!device.empty())
-      fs::create_symlink(root_ / folder.parent_path().parent_path(), root_ / folder / "device");
+    link(root_ / folder, root_ / "sys/class/net" / name);
+    if (!device.empty()) link(root_ / folder.parent_path().parent_path(), root_ / folder / "device");
     Link link;
     link.name = name;
     link.index = index;
@@ -90,8 +93,8 @@ TEST_F(Sysfs, ABondOfHardwareIsTrustedAndItsPortsAreMarked) {
   const auto bond = add("bond0", "", 4);
   fs::create_directories(root_ / bond / "bonding");
   write(bond / "speed", "200000");
-  fs::create_symlink(root_ / one, root_ / bond / "lower_eth0");
-  fs::create_symlink(root_ / bond, root_ / one / "master");
+  link(root_ / one, root_ / bond / "lower_eth0");
+  link(root_ / bond, root_ / one / "master");
   EXPECT_EQ(only("bond0").kind, Kind::bond);
   EXPECT_TRUE(only("bond0").hardware);
   EXPECT_DOUBLE_EQ(only("bond0").speed, 200e9);
@@ -103,7 +106,7 @@ TEST_F(Sysfs, ABridgeOverVirtualPortsIsNoHardware) {
   const auto bridge = add("docker0", "", 5);
   fs::create_directories(root_ / bridge / "bridge");
   write(bridge / "speed", "10000");
-  fs::create_symlink(root_ / add("veth1", "", 6), root_ / bridge / "lower_veth1");
+  link(root_ / add("veth1", "", 6), root_ / bridge / "lower_veth1");
   EXPECT_EQ(only("docker0").kind, Kind::bridge);
   EXPECT_FALSE(only("docker0").hardware);
   EXPECT_EQ(only("docker0").speed, 0);
