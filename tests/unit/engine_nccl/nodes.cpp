@@ -63,7 +63,10 @@ struct Node {
     return split(hear(fd, soon()), '\t');
   };
   say(fd, "=" + act(*engine, worker, tell));
-  ::_exit(0);  // as the worker does
+  // A worker stays until its gate ends it, so that nobody loses a peer that is done; then it goes without
+  // destructors.
+  hear(fd, soon());
+  ::_exit(0);
 }
 
 // One round of words, or of results.
@@ -108,6 +111,7 @@ std::vector<std::string> run_nodes(const std::string& simulation, int hosts, con
   const auto deadline = Deadline::in(Milliseconds(60000));
   while (serve(nodes, deadline)) {
   }
+  for (auto& node : nodes) node.fd.reset();
   std::vector<std::string> out;
   for (auto& node : nodes) {
     if (node.result == gone) ::kill(node.pid, SIGKILL);
