@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "data.hpp"
@@ -119,15 +120,18 @@ TEST(Host, EveryKernelIsFoundWithItsArgumentsSize) {
 }
 
 TEST(Host, TheTableRunsTheFunctionsAndKnowsWhatTheyMove) {
-  std::vector<double> to(5);
-  const std::vector<double> from{1, 2, 3, 4, 5};
-  const std::vector<double> other{10, 20, 30, 40, 50};
+  // Five doubles and half of a sixth, which triad leaves alone and copy takes.
+  std::vector<double> to(6);
+  const std::vector<double> from{1, 2, 3, 4, 5, 6};
+  const std::vector<double> other{10, 20, 30, 40, 50, 60};
   const StreamArguments arguments{to.data(), from.data(), other.data(), 44};
   find_kernel("nccl_check_triad")->run(&arguments);
-  EXPECT_EQ(to, (std::vector<double>{31, 62, 93, 124, 155}));
+  EXPECT_EQ(to, (std::vector<double>{31, 62, 93, 124, 155, 0}));
   EXPECT_EQ(find_kernel("nccl_check_triad")->bytes_moved(&arguments), 132U);
+  std::memset(to.data(), 0xff, 48);
   find_kernel("nccl_check_copy")->run(&arguments);
-  EXPECT_EQ(to[3], 4);
+  EXPECT_EQ(std::memcmp(to.data(), from.data(), 44), 0);
+  EXPECT_EQ(std::memcmp(reinterpret_cast<const char*>(to.data()) + 44, "\xff\xff\xff\xff", 4), 0);
   EXPECT_EQ(find_kernel("nccl_check_copy")->bytes_moved(&arguments), 88U);
   Bytes bytes(6);
   const FillArguments filling{bytes.data(), 3, 0, 1, Type::bfloat16, Reduction::sum, 0, 2};
