@@ -1,7 +1,7 @@
 #include "worker/worker_process.hpp"
 
-#include <fmt/format.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <grp.h>
 #include <pwd.h>
 #include <sched.h>
@@ -103,6 +103,9 @@ Result<WorkerProcess> WorkerProcess::start(const Options& options) {
   worker.socket_.reset(ends[0]);
   UniqueFd theirs(ends[1]);
   Command command{options.program, {"worker"}, options.environment, {{socket_fd, theirs.get()}}, {}};
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  command.descriptors.emplace_back(STDERR_FILENO, STDERR_FILENO);  // reports would be lost in /dev/null
+#endif
   command.prepare = [&options] { return become_unprivileged(options); };
   auto child = Child::start(command);
   if (!child) return child.error();
