@@ -74,7 +74,8 @@ CheckSetup plan_check(const policy::Config& config, const policy::Plan& plan, co
        {Operation::all_reduce, Operation::all_gather, Operation::send_recv, Operation::memory_copy,
         Operation::device_memory, Operation::peer_copy, Operation::to_device, Operation::from_device}) {
     const std::uint64_t bytes = spec.size ? plan.size : std::numeric_limits<std::uint64_t>::max();
-    if (const auto* rule = policy::find_limit(config, {parties.node}, parties.partition, operation, bytes))
+    if (const auto* rule = policy::find_limit(config, {parties.node}, parties.partition, operation, bytes,
+                                              static_cast<int>(parties.gpus.size())))
       p.join.limits[operation] = {rule->busbw, rule->note.empty()
                                                    ? fmt::format("site rule, line {}", rule->line)
                                                    : printable(rule->note, 60)};

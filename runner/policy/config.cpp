@@ -390,6 +390,9 @@ void read_limit(Reading& reading, const toml::table& table, Config& config) {
     } else if (name == "partition") {
       reading.about("limit.partition", "a partition's name");
       reading.plain_text(node, 256, name_characters, rule.partition);
+    } else if (name == "gpus") {
+      reading.about("limit.gpus", "1 to 1024");
+      reading.integer(node, 1, 1024, rule.gpus);
     } else if (name == "operation") {
       reading.about("limit.operation",
                     "all_reduce, all_gather, send_recv, memory_copy, device_memory, peer_copy, to_device, "
@@ -419,7 +422,7 @@ void read_limit(Reading& reading, const toml::table& table, Config& config) {
         reading.wrong(node, "has a character that can't be shown");
     } else {
       reading.complain(given.source(), fmt::format("unknown key '{}' in [[limit]]", printable(name)),
-                       "allowed there: nodes, partition, operation, busbw, from_size, note");
+                       "allowed there: nodes, partition, gpus, operation, busbw, from_size, note");
     }
   }
   for (const auto& [have, key] : {std::pair(has_operation, "operation"), std::pair(has_busbw, "busbw")})
@@ -511,10 +514,12 @@ Loaded load_config(const std::string& path) {
 }
 
 const LimitRule* find_limit(const Config& config, const std::vector<std::string>& nodes,
-                            const std::string& partition, verdict::Operation operation, std::uint64_t bytes) {
+                            const std::string& partition, verdict::Operation operation, std::uint64_t bytes,
+                            int gpus) {
   for (const auto& rule : config.limits) {
     if (rule.operation != operation || bytes < rule.from_size) continue;
     if (!rule.partition.empty() && rule.partition != partition) continue;
+    if (rule.gpus != 0 && rule.gpus != gpus) continue;
     const bool all =
         rule.nodes.empty() || std::all_of(nodes.begin(), nodes.end(), [&](const std::string& node) {
           return std::binary_search(rule.nodes.begin(), rule.nodes.end(), node);

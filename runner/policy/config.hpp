@@ -41,6 +41,7 @@ struct Ports {
 struct LimitRule {
   std::vector<std::string> nodes;  // empty: all
   std::string partition;           // empty: all
+  int gpus = 0;                    // that the job has on the node; 0: any number, and none
   verdict::Operation operation = verdict::Operation::all_reduce;
   double busbw = 0;             // GB/s (1e9 bytes)
   std::uint64_t from_size = 0;  // bytes: smaller messages are not judged by it; not set: measure.size
@@ -106,7 +107,9 @@ Loaded parse_config(std::string_view text, const std::string& path);
 Loaded load_config(const std::string& path);
 
 // The first rule for an operation at a size on all of these nodes; nothing: no rule of the site's applies.
+// `gpus`: how many the job has on each.
 const LimitRule* find_limit(const Config& config, const std::vector<std::string>& nodes,
-                            const std::string& partition, verdict::Operation operation, std::uint64_t bytes);
+                            const std::string& partition, verdict::Operation operation, std::uint64_t bytes,
+                            int gpus = 0);
 
 }  // namespace nccl_check::policy

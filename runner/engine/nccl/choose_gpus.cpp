@@ -22,17 +22,19 @@ bool have_minors(const std::vector<Known>& known) {
   return true;
 }
 
-std::string listed(const std::vector<Known>& known, bool minors) {
+// Short, since it becomes a drain's reason: by what was asked for.
+std::string listed(const std::vector<Known>& known, bool minors, bool by_uuid) {
   if (known.empty()) return "the driver shows none";
   std::vector<std::string> texts;
   for (const auto& gpu : known)
-    texts.push_back(fmt::format("{} ({}, {})", minors ? *gpu.minor : gpu.index, gpu.pci, gpu.uuid));
+    texts.push_back(by_uuid ? gpu.uuid : std::to_string(minors ? *gpu.minor : gpu.index));
   return "the driver shows " + join(texts, ", ");
 }
 
 Failure missing(const std::string& wanted, const std::vector<Known>& known, bool minors) {
   return {Class::broken,
-          {fmt::format("GPU {} of this job is not there: {}", printable(wanted, 60), listed(known, minors)),
+          {fmt::format("GPU {} of this job is not there: {}", printable(wanted, 60),
+                       listed(known, minors, wanted.starts_with("GPU-"))),
            "", "see nvidia-smi and the kernel's log for a GPU that fell off the bus"}};
 }
 

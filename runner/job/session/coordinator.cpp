@@ -695,10 +695,11 @@ void Coordinator::note_rails(const Pair& pair) {
   const auto slow = static_cast<std::size_t>(std::min_element(rates.begin(), rates.end()) - rates.begin());
   const double usual = median(rates);
   if (rates[slow] >= much * usual) return;
-  for (auto i : nodes)
-    members_[i].slow_rail =
-        fmt::format(", slowest on {}: {} GB/s of the usual {}", samples_[i].rails[slow].device,
-                    format_rate(rates[slow]), format_rate(usual));
+  for (auto i : nodes) {
+    members_[i].slow_device = samples_[i].rails[slow].device;
+    members_[i].slow_rail = fmt::format(", slowest on {}: {} GB/s of the usual {}", members_[i].slow_device,
+                                        format_rate(rates[slow]), format_rate(usual));
+  }
 }
 
 void Coordinator::end_pairing(Clock::time_point now) {
@@ -886,8 +887,9 @@ void Coordinator::accuse(const localization::Suspect& culprit) {
   if (culprit.cls == Class::slow) {
     detail = fmt::format("{}{}, limit {} ({})", culprit.measured, members_[i].slow_rail,
                          format_rate(limit.busbw), limit.source);
-    reason = fmt::format("slow send/recv {} < {} GB/s with {}", format_rate(culprit.busbw),
-                         format_rate(limit.busbw), fmt::join(partners, ","));
+    const auto& device = members_[i].slow_device;
+    reason = fmt::format("slow {}send/recv {} < {} GB/s with {}", device.empty() ? "" : device + ": ",
+                         format_rate(culprit.busbw), format_rate(limit.busbw), fmt::join(partners, ","));
   } else {
     detail = fmt::format("{}{}", culprit.measured,
                          culprit.cls == Class::corrupt && !first_wrong_.empty() ? ", " + first_wrong_ : "");

@@ -80,7 +80,8 @@ class Coordinator {
     double inside = 0;                    // GB/s that its ranks can exchange among themselves; 0: unknown
     std::vector<engine::Figure> figures;  // of its node scope, the last ones
     std::optional<std::set<std::string>> suspect;  // those of them that were slow once
-    std::string slow_rail;       // which of its ranks was much slower than the others, in a pair
+    std::string slow_device;     // the one of its ranks' that was much slower than the others, in a pair
+    std::string slow_rail;       // the same, with figures
     std::uint32_t expected = 0;  // id of the command whose answer is awaited
   };
   struct Pair {

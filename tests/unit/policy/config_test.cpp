@@ -300,6 +300,17 @@ TEST(Config, ALimitIsForTheSitesOwnSizeUnlessItSaysSo) {
   EXPECT_EQ(find_limit(*loaded.config, {"n1"}, "", Operation::send_recv, 4096), nullptr);
 }
 
+TEST(Config, ALimitForEightGpusDoesNotJudgeTwo) {
+  const auto loaded = parse("[[limit]]\ngpus = 8\noperation = \"all_reduce\"\nbusbw = 440\n");
+  ASSERT_TRUE(loaded.config) << loaded.errors.front().text();
+  const auto rule = [&](int gpus) {
+    return find_limit(*loaded.config, {"n1"}, "", Operation::all_reduce, 1ULL << 30U, gpus);
+  };
+  EXPECT_NE(rule(8), nullptr);
+  EXPECT_EQ(rule(2), nullptr);
+  EXPECT_EQ(rule(0), nullptr);
+}
+
 TEST(Config, AFileThatOthersCanWriteIsNotTaken) {
   const test::Folder folder;
   const auto path = folder.write("c.toml", "mode = \"enforce\"\n");
