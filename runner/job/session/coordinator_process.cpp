@@ -59,29 +59,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CoordinatorSetup, settings, identity, ports, 
 
 namespace {
 
-std::map<std::string, std::string> ask_topology(const std::vector<std::string>& command) {
-  std::map<std::string, std::string> leaf_of;
-  if (command.empty()) return leaf_of;
-  Command child{command.front(), {command.begin() + 1, command.end()}, {}, {}, {}};
-  for (char** entry = environ; *entry != nullptr; ++entry)
-    if (std::string_view(*entry).starts_with("SLURM_CONF=")) child.environment.emplace_back(*entry);
-  const auto finished = run(child, "", Deadline::in(topology_limit), 16U << 20U);
-  if (!finished || !finished->exit.clean()) {
-    log(Level::warning,
-        "the topology could not be had, so neighbours in the node list are taken for neighbours: " +
-            (finished ? finished->exit.text() + " " + finished->error : finished.error().text()));
-    return leaf_of;
-  }
-  try {
-    for (const auto& [leaf, nodes] : json::parse(finished->out).at("leaves").items())
-      for (const auto& node : nodes) leaf_of[node.get<std::string>()] = leaf;
-  } catch (const std::exception& e) {
-    log(Level::warning, fmt::format("the topology's answer does not fit: {}", printable(e.what())));
-    leaf_of.clear();
-  }
-  return leaf_of;
-}
-
 int serve(const CoordinatorSetup& setup) {
   auto credentials = rendezvous::MungeCredentials::start({setup.accepted_uid, setup.munge_socket});
   if (!credentials) {
@@ -131,6 +108,30 @@ int serve(const CoordinatorSetup& setup) {
 }
 
 }  // namespace
+
+std::map<std::string, std::string> ask_topology(const std::vector<std::string>& command) {
+  std::map<std::string, std::string> leaf_of;
+  if (command.empty()) return leaf_of;
+  Command child{command.front(), {command.begin() + 1, command.end()}, {}, {}, {}};
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    if (std::string_view(*entry).starts_with("SLURM_CONF=")) child.environment.emplace_back(*entry);
+  const auto finished = run(child, "", Deadline::in(topology_limit), 16U << 20U);
+  if (!finished || !finished->exit.clean()) {
+    log(Level::warning,
+        "the topology could not be had, so neighbours in the node list are taken for neighbours: " +
+            (finished ? finished->exit.text() + " " + finished->error : finished.error().text()));
+    return leaf_of;
+  }
+  try {
+    const auto answer = json::parse(finished->out);  // outlives the loop over its items
+    for (const auto& [leaf, nodes] : answer.at("leaves").items())
+      for (const auto& node : nodes) leaf_of[node.get<std::string>()] = leaf;
+  } catch (const std::exception& e) {
+    log(Level::warning, fmt::format("the topology's answer does not fit: {}", printable(e.what())));
+    leaf_of.clear();
+  }
+  return leaf_of;
+}
 
 Result<Child> start_coordinator(const std::string& program, const CoordinatorSetup& setup) {
   std::array<int, 2> ends{};

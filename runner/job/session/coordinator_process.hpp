@@ -2,7 +2,9 @@
 // The coordinator of a job of several nodes: a child of the first node's gate, so that a gate is never busy
 // with others' messages and can always kill it. Its settings come by a pipe, never by arguments that anyone
 // can read.
+#include <map>
 #include <string>
+#include <vector>
 
 #include "base/process.hpp"
 #include "job/rendezvous/identity.hpp"
@@ -22,6 +24,10 @@ struct CoordinatorSetup {
 
 // Starts `program coordinator` (this program).
 Result<Child> start_coordinator(const std::string& program, const CoordinatorSetup& setup);
+
+// Which leaf each node hangs on, as that command prints it; nothing, and a line in the log, where it does
+// not.
+std::map<std::string, std::string> ask_topology(const std::vector<std::string>& command);
 
 // The child's side: reads its settings from descriptor 3 and serves until the last word is said.
 int coordinator_main();
