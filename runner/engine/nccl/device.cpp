@@ -153,13 +153,9 @@ void Device::end_verify() {
        sizeof(kernels::Mismatches), stream_);
 }
 
-// More blocks than run at once: on an H200 as fast as this kernel gets (tests/device/RESULTS.md). A thread
-// for every access makes it a sixth slower.
+// On an H200 the grid that fills the GPU once is the best of those tried (tests/device/RESULTS.md).
 void Device::copy_by_kernel(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
-  constexpr unsigned rounds = 8;
-  auto kernel = copy_;
-  kernel.grid *= rounds;
-  launch("copying", kernel,
+  launch("copying", copy_,
          kernels::StreamArguments{reinterpret_cast<void*>(buffer_ + to),
                                   reinterpret_cast<const void*>(buffer_ + from), nullptr, bytes});
 }
