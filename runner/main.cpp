@@ -1,10 +1,15 @@
 // nccl-check: the command line's dispatch and nothing else.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <iostream>
 #include <string>
 
 #include "commands/config_check.hpp"
+#include "commands/env.hpp"
 #include "commands/gate.hpp"
+#include "commands/node.hpp"
 #include "commands/release.hpp"
 #include "commands/show.hpp"
 #include "commands/step.hpp"
@@ -58,6 +63,27 @@ int main(int argc, char** argv) {
   check->callback([&] {
     code = commands::config_check(check_arguments, paths, policy::find_slurm_program(), std::cout, std::cerr);
   });
+
+  commands::EnvArguments env_arguments;
+  auto* env = app.add_subcommand("env", "what NCCL's environment should be on this node, and why");
+  auto* shell = env->add_flag("--shell", env_arguments.shell, "lines for eval");
+  env->add_flag("--json", env_arguments.json)->excludes(shell);
+  env->add_option("--root", env_arguments.root, "a recorded node's folder")->capture_default_str();
+  env->add_option("--nccl", env_arguments.nccl, "NCCL's version; else that of the library found");
+  env->add_option("--nodes", env_arguments.nodes, "how many nodes the job has; else Slurm's word");
+  env->add_flag("--without-gpus", env_arguments.without_gpus, "for the network alone, where there is no GPU");
+  env->callback([&] {
+    const char* home = std::getenv("HOME");
+    code = commands::env(env_arguments, {environ, home == nullptr ? "" : home, {}}, std::cout, std::cerr);
+  });
+
+  commands::NodeArguments node_arguments;
+  auto* node = app.add_subcommand("node", "what this node is: GPUs, RDMA ports, interfaces, limits");
+  node->add_option("--root", node_arguments.root, "a recorded node's folder")->capture_default_str();
+  node->add_flag("--json", node_arguments.json, "every fact, with where it was read");
+  node->add_option("--record", node_arguments.record,
+                   "copy what is read into a new folder, names and addresses replaced, for a report");
+  node->callback([&] { code = commands::node(node_arguments, std::cout, std::cerr); });
 
   app.add_subcommand("worker", "")->group("")->callback([&] { code = worker::worker_main(); });
   app.add_subcommand("coordinator", "")->group("")->callback([&] { code = job::coordinator_main(); });
