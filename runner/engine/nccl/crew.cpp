@@ -32,6 +32,7 @@ struct Crew::Worker {
       work = nullptr;
       lock.lock();
       self->busy = false;
+      self->bell.notify_all();
     }
   }
 };
@@ -59,10 +60,11 @@ void Crew::beat() const {
   if (heartbeat_) heartbeat_();
 }
 
-bool Crew::idle() const {
-  return std::all_of(workers_.begin(), workers_.end(), [](const auto& entry) {
-    const std::lock_guard lock(entry.second->mutex);
-    return !entry.second->busy && entry.second->queue.empty();
+bool Crew::idle(Deadline deadline) const {
+  return std::all_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
+    Worker& worker = *entry.second;
+    std::unique_lock lock(worker.mutex);
+    return worker.bell.wait_until(lock, deadline.at(), [&] { return !worker.busy && worker.queue.empty(); });
   });
 }
 

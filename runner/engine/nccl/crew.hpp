@@ -40,7 +40,9 @@ class Crew {
   // Threads are numbered as the caller likes and made when first needed; each does its work in order.
   void post(int thread, std::function<void()> work);
   void beat() const;
-  [[nodiscard]] bool idle() const;  // no thread is inside a piece of work
+  // Whether no thread is inside a piece of work, by `deadline` at last: a thread needs a moment after its
+  // last.
+  [[nodiscard]] bool idle(Deadline deadline) const;
 
  private:
   struct Worker;

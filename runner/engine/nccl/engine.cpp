@@ -23,7 +23,7 @@ class NcclEngine final : public Engine {
   explicit NcclEngine(Heartbeat heartbeat) : node_(std::make_unique<Node>(std::move(heartbeat))) {}
   // A thread that is stuck in a driver still works on the node: it is left to the process's end then.
   ~NcclEngine() override {
-    if (!node_->crew.idle()) static_cast<void>(node_.release());
+    if (!node_->crew.idle(Deadline::in(Milliseconds(100)))) static_cast<void>(node_.release());
   }
   NcclEngine(const NcclEngine&) = delete;
   NcclEngine& operator=(const NcclEngine&) = delete;

@@ -41,12 +41,27 @@ TEST(Crew, AHungPieceIsNamedAtTheDeadline) {
   const auto begin = Clock::now();
   const auto trouble = batch.wait();
   EXPECT_LT(Clock::now() - begin, Milliseconds(1000));
-  EXPECT_FALSE(crew.idle());
+  EXPECT_FALSE(crew.idle(Deadline::in(Milliseconds(20))));
   *release = true;
+  EXPECT_TRUE(crew.idle(Deadline::in(Milliseconds(20000))));
   ASSERT_TRUE(trouble);
   EXPECT_EQ(trouble->cls, Class::hung);
   EXPECT_EQ(trouble->error.where, "GPU 1");
   EXPECT_THAT(trouble->error.what, HasSubstr("making contexts"));
+}
+
+// What a piece of work holds goes after its end is known; until then its thread is no idle one.
+TEST(Crew, AThreadGetsAMomentAfterItsLastPiece) {
+  struct Slow {
+    ~Slow() { std::this_thread::sleep_for(Milliseconds(300)); }
+  };
+  Crew crew({});
+  Batch batch(crew, "stage", Deadline::in(Milliseconds(20000)));
+  batch.add(0, "GPU 0",
+            [slow = std::make_shared<Slow>()](const Patience&) -> Trouble { return std::nullopt; });
+  EXPECT_FALSE(batch.wait());
+  EXPECT_FALSE(crew.idle(Deadline::in(Milliseconds(0))));
+  EXPECT_TRUE(crew.idle(Deadline::in(Milliseconds(20000))));
 }
 
 TEST(Crew, TheFirstFailureStopsTheOthersAndIsTheOneReported) {
