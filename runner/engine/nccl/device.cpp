@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <thread>
@@ -27,8 +28,9 @@ constexpr std::size_t last_event = 0;
 
 struct Device::Shared {
   kernels::Mismatches found;
-  volatile std::uint32_t flag;
+  std::atomic<std::uint32_t> flag;  // a stream that is held looks at it meanwhile
 };
+static_assert(sizeof(std::atomic<std::uint32_t>) == 4 && std::atomic<std::uint32_t>::is_always_lock_free);
 
 void Device::note(CUresult code, const char* doing) {
   const char* name = nullptr;
@@ -195,7 +197,7 @@ void Device::hold() {
 }
 
 void Device::release() {
-  if (shared_ != nullptr) shared_->flag = held_;
+  if (shared_ != nullptr) shared_->flag.store(held_, std::memory_order_release);
 }
 
 CUevent Device::event(std::size_t number) {
